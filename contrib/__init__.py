@@ -1,0 +1,1 @@
+"""Opt-in extras; they may lag behind the core."""

@@ -1,0 +1,68 @@
+"""elbowroom: diffusion objectives as variational bounds, for every noise process.
+
+The public names load on first use, so that importing the package does not import torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .dataset import Batch, Dataset, DataSpec, Split
+    from .denoiser import Denoiser
+    from .errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
+    from .hookspecs import PLUGIN_API, hookimpl
+    from .level import Level
+    from .metric import Metric
+    from .noise import Noise
+    from .observer import RunEvent
+    from .prediction import CategoricalPrediction, RealPrediction
+    from .process import Process, Signature, Step
+    from .schedule import Schedule
+    from .time_sampler import TimeSampler
+    from .weighting import Weighting
+
+_HOMES = {
+    "Batch": "dataset",
+    "CategoricalPrediction": "prediction",
+    "ConfigError": "errors",
+    "DataSpec": "dataset",
+    "Dataset": "dataset",
+    "Denoiser": "denoiser",
+    "ElbowroomError": "errors",
+    "IncompatibleError": "errors",
+    "Level": "level",
+    "Metric": "metric",
+    "Noise": "noise",
+    "PLUGIN_API": "hookspecs",
+    "PluginError": "errors",
+    "Process": "process",
+    "RealPrediction": "prediction",
+    "RunEvent": "observer",
+    "Schedule": "schedule",
+    "Signature": "process",
+    "Split": "dataset",
+    "Step": "process",
+    "TimeSampler": "time_sampler",
+    "Weighting": "weighting",
+    "hookimpl": "hookspecs",
+}
+
+__all__ = [  # noqa: PLE0604  # computed from the table above, which mypy sees as imports
+    *_HOMES,
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("elbowroom")
+    if name in _HOMES:
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

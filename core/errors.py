@@ -1,0 +1,32 @@
+"""Errors meant for people: one sentence that names the culprit and lists the choices.
+
+Anything raised as an :class:`ElbowroomError` is the user's to mend (a wrong name, a bad
+value, a broken file); the command line prints it without a traceback and exits with 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ElbowroomError(Exception):
+    """Something the user can mend; its message says what and how."""
+
+
+class ConfigError(ElbowroomError):
+    """A config, an override or a SPEC that cannot be understood."""
+
+
+class PluginError(ElbowroomError):
+    """A plugin, or a component of one, that cannot be found or loaded."""
+
+
+class IncompatibleError(ElbowroomError):
+    """Two components that cannot work together; the message names both."""
+
+
+def did_you_mean(given: str, choices: Iterable[str]) -> str:
+    """`` (did you mean 'gaussian'?)`` for the nearest choice, or nothing."""
+    near = difflib.get_close_matches(given, list(choices), n=1, cutoff=0.6)
+    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,0 +1,94 @@
+"""Every hook, on one screen.
+
+A *registering* hook takes nothing and returns a mapping from names to components. A component is
+a class, or a ``"module:Class"`` string imported only when it is used. An *observing* hook takes
+one frozen :class:`~elbowroom.observer.RunEvent`. A plugin is any module with some of these
+functions, marked with ``@elbowroom.hookimpl`` and announced under the entry-point group
+``elbowroom``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from .observer import RunEvent
+
+PLUGIN_API = (1, 0)
+"""(major, minor). A plugin module may state the version it was made for as ``PLUGIN_API``."""
+
+hookspec = pluggy.HookspecMarker("elbowroom")
+hookimpl = pluggy.HookimplMarker("elbowroom")
+
+Components = Mapping[str, "type[Any] | str"]
+
+
+class Hooks:
+    """The hooks of plugin API 1."""
+
+    # -- registering: name -> class or "module:Class"
+
+    @hookspec
+    def processes(self) -> Components:  # type: ignore[empty-body]  # pluggy specs have no body
+        """Noise processes: :class:`elbowroom.Process`."""
+
+    @hookspec
+    def schedules(self) -> Components:  # type: ignore[empty-body]
+        """Log-SNR schedules: :class:`elbowroom.Schedule`."""
+
+    @hookspec
+    def weightings(self) -> Components:  # type: ignore[empty-body]
+        """Weightings of the objective: :class:`elbowroom.Weighting`."""
+
+    @hookspec
+    def denoisers(self) -> Components:  # type: ignore[empty-body]
+        """Networks: :class:`elbowroom.Denoiser`."""
+
+    @hookspec
+    def samplers(self) -> Components:  # type: ignore[empty-body]
+        """Samplers: :class:`elbowroom.Sampler`."""
+
+    @hookspec
+    def time_samplers(self) -> Components:  # type: ignore[empty-body]
+        """Where an objective is looked at: :class:`elbowroom.TimeSampler`."""
+
+    @hookspec
+    def datasets(self) -> Components:  # type: ignore[empty-body]
+        """Data sets: :class:`elbowroom.Dataset`."""
+
+    @hookspec
+    def metrics(self) -> Components:  # type: ignore[empty-body]
+        """Figures about samples: :class:`elbowroom.Metric`."""
+
+    @hookspec
+    def launchers(self) -> Components:  # type: ignore[empty-body]
+        """Where the points of a comparison run."""
+
+    @hookspec
+    def presets(self) -> Mapping[str, str]:  # type: ignore[empty-body]
+        """Configs shipped as package data: name -> ``"package:path/in/package.yaml"``."""
+
+    # -- observing a run; called at logging steps only, never in the inner loop
+
+    @hookspec
+    def run_started(self, event: RunEvent) -> None:
+        """A run begins or resumes."""
+
+    @hookspec
+    def step_logged(self, event: RunEvent) -> None:
+        """A logging step: scalars, curves and perhaps images."""
+
+    @hookspec
+    def evaluated(self, event: RunEvent) -> None:
+        """Figures of an evaluation are there."""
+
+    @hookspec
+    def checkpoint_saved(self, event: RunEvent) -> None:
+        """A checkpoint is complete on disk."""
+
+    @hookspec
+    def run_ended(self, event: RunEvent) -> None:
+        """A run ended; ``event.reason`` says why."""

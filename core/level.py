@@ -1,0 +1,91 @@
+"""A noise level: one point of a schedule, as a process sees it.
+
+    share        s = sigmoid(lambda)      how much signal is left, in both worlds
+    elbo_weight  rate(t) * price(lambda)  what the ELBO puts on the plain loss at time t
+
+In discrete time with T steps the ELBO weighs a step by T * step_price(lambda_t -> lambda_s)
+instead, and ``elbo_weight`` is that number. A level made from lambda alone has no time and no
+rate: both are NaN, so a weighting that answers NaN there depends on the schedule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch import Tensor
+
+    from .process import Process
+    from .schedule import Schedule
+
+
+@attrs.frozen(eq=False)
+class Level:
+    """Where on the way from data to noise we are; every field broadcasts against x."""
+
+    t: Tensor
+    log_snr: Tensor
+    rate: Tensor
+    price: Tensor
+    elbo_weight: Tensor
+
+    @classmethod
+    def of(cls, t: Tensor, schedule: Schedule, process: Process) -> Level:
+        """The level of time ``t`` in continuous time."""
+        log_snr, rate = schedule.log_snr(t), schedule.rate(t)
+        price = process.price(log_snr)
+        return cls(t, log_snr, rate, price, rate * price)
+
+    @classmethod
+    def of_step(cls, t: Tensor, steps: int, schedule: Schedule, process: Process) -> Level:
+        """The level of time ``t`` = i/T in discrete time, where the ELBO weighs whole steps."""
+        level = cls.of(t, schedule, process)
+        to = schedule.log_snr(t - 1 / steps)
+        return attrs.evolve(level, elbo_weight=steps * process.step_price(level.log_snr, to))
+
+    @classmethod
+    def at(cls, log_snr: Tensor, process: Process) -> Level:
+        """A level free of any schedule: without time, rate and ELBO weight (NaN)."""
+        nothing = log_snr * float("nan")
+        return cls(nothing, log_snr, nothing, process.price(log_snr), nothing)
+
+    @property
+    def snr(self) -> Tensor:
+        return self.log_snr.exp()
+
+    @property
+    def share(self) -> Tensor:
+        """sigmoid(lambda): visible tokens, or the signal's part of the variance."""
+        return self.log_snr.sigmoid()
+
+    @property
+    def noise_share(self) -> Tensor:
+        """1 - share, exact also where the share is nearly one."""
+        return (-self.log_snr).sigmoid()
+
+    def over(self, x: Tensor, dtype: torch.dtype | None = None) -> Level:
+        """The same level shaped to broadcast against ``x`` [B, *D], in ``dtype`` if given."""
+
+        def spread(value: Tensor) -> Tensor:
+            missing = x.ndim - value.ndim
+            value = value.reshape(*value.shape, *(1,) * missing) if value.ndim else value
+            return value.to(device=x.device, dtype=dtype or value.dtype)
+
+        return self._map(spread)
+
+    def select(self, index: Tensor | slice) -> Level:
+        """The levels of some of the samples."""
+        return self._map(lambda value: value[index])
+
+    def per_example(self) -> Tensor:
+        """lambda as the denoiser takes it: [B], or per position where it differs there."""
+        lam = self.log_snr
+        return lam.reshape(lam.shape[0]) if lam.ndim and lam.numel() == lam.shape[0] else lam
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Level:
+        return Level(*map(change, attrs.astuple(self, recurse=False)))

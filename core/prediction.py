@@ -1,0 +1,72 @@
+"""What a network's output means.
+
+Processes translate raw outputs into one of these two; losses, samplers and guidance read them
+and never see a parametrisation. With a = sqrt(share) and b = sqrt(1 - share), z = a x + b eps.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .level import Level
+
+
+@attrs.frozen(eq=False, slots=False)  # slots off: cached_property keeps what it computed
+class RealPrediction:
+    """A guess of real-valued data, in whichever form is asked for.
+
+    Either the data or the noise is given; each other form is computed once, when first read.
+    """
+
+    z: Tensor
+    level: Level
+    given_x: Tensor | None = None
+    given_eps: Tensor | None = None
+
+    @cached_property
+    def signal(self) -> Tensor:
+        return self.level.share.sqrt()
+
+    @cached_property
+    def sigma(self) -> Tensor:
+        return self.level.noise_share.sqrt()
+
+    @cached_property
+    def x(self) -> Tensor:
+        """The expected data."""
+        if self.given_x is not None:
+            return self.given_x
+        return (self.z - self.sigma * self.eps) / self.signal
+
+    @cached_property
+    def eps(self) -> Tensor:
+        """The expected noise."""
+        if self.given_eps is not None:
+            return self.given_eps
+        return (self.z - self.signal * self.x) / self.sigma
+
+    @cached_property
+    def v(self) -> Tensor:
+        """The velocity a eps - b x of Salimans & Ho."""
+        return self.signal * self.eps - self.sigma * self.x
+
+    @cached_property
+    def score(self) -> Tensor:
+        """The gradient of log q(z)."""
+        return -self.eps / self.sigma
+
+
+@attrs.frozen(eq=False)
+class CategoricalPrediction:
+    """A guess of each token: unnormalised log-probabilities [B, *D, V].
+
+    Visible tokens are known: whoever reads the prediction takes them from z, never from here.
+    """
+
+    logits: Tensor

@@ -1,0 +1,173 @@
+"""Noise processes: how data is lost, and what it costs to win it back.
+
+A process turns data x into z at a level lambda, and its bound on the negative log-likelihood is
+
+    -log p(x)  <=  prior KL  +  reconstruction  +  integral of  price(lambda) E[plain loss]  dlambda.
+
+The *plain loss* is what the network is asked (a squared error, a cross-entropy), elementwise and
+zero where nothing is asked; the *price* is what the bound charges for it. In discrete time a step
+from lambda_t up to lambda_s costs ``step_price`` times the plain loss, and
+
+    step_price / (t - s)  ->  rate(t) * price(lambda)      as s -> t.
+
+A process without a price-times-plain form sets price = 1 and puts its whole density into plain.
+Nothing outside a process asks which process it is: samplers ask for ``traits``, networks are
+built from the :class:`Signature`.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from .dataset import DataSpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    import torch
+    from torch import Tensor
+
+    from .level import Level
+    from .noise import Noise
+
+
+@attrs.frozen
+class Signature:
+    """What a denoiser eats and says; ``None`` states mean real values."""
+
+    shape: tuple[int, ...]  # (H, W, C) or (N,)
+    in_states: int | None
+    out_states: int | None
+    classes: int | None
+    needs_level: bool  # must the network be told lambda?
+
+
+@attrs.frozen(eq=False)
+class Step:
+    """One step of a sampler, for a batch whose samples may be at different steps."""
+
+    index: Tensor  # [B] which interval of the grid
+    level: Level  # where the samples are
+    to: Level  # where they go
+    start: Level  # where their path began
+
+
+@attrs.frozen
+class Process(ABC):
+    """How data becomes noise; see the module's text for the laws it must keep."""
+
+    traits: ClassVar[frozenset[str]] = frozenset()
+    """What samplers may ask for: ``real`` or ``categorical``, ``absorbing``, ..."""
+
+    natural_schedule: ClassVar[str]
+    """The schedule used when a config names none."""
+
+    _data: DataSpec | None = attrs.field(default=None, init=False, repr=False, eq=False)
+
+    def bind(self, data: DataSpec) -> Self:
+        """The same process for data of this form."""
+        bound = copy.copy(self)
+        object.__setattr__(bound, "_data", data)
+        return bound
+
+    @property
+    def data(self) -> DataSpec:
+        """The form of the data this process was bound to."""
+        if self._data is None:
+            raise RuntimeError(f"{type(self).__name__} is not bound to data: call bind(DataSpec)")
+        return self._data
+
+    # -- the space z lives in
+
+    @abstractmethod
+    def signature(self) -> Signature:
+        """What a denoiser for the bound data must eat and say."""
+
+    @abstractmethod
+    def encode(self, x: Tensor) -> Tensor:
+        """Integers of the data set -> the process's own space."""
+
+    @abstractmethod
+    def decode(self, z: Tensor, prediction: Any | None) -> Tensor:
+        """The end of a sampler's path -> integers; ``prediction`` where one was asked for."""
+
+    def needs_last_look(self, z: Tensor) -> Tensor:
+        """[B] which samples need one more prediction to be decoded (default: none)."""
+        return z.new_zeros(len(z)).bool()
+
+    # -- forwards
+
+    @abstractmethod
+    def prior(self, noise: Noise) -> Tensor:
+        """z at the far end, [B, *shape]."""
+
+    @abstractmethod
+    def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        """z ~ q(z | x) at the level."""
+
+    # -- the bound
+
+    @abstractmethod
+    def price(self, log_snr: Tensor) -> Tensor:
+        """What the bound charges for the plain loss, per unit of lambda."""
+
+    @abstractmethod
+    def step_price(self, log_snr: Tensor, to: Tensor) -> Tensor:
+        """The same for a whole step from ``log_snr`` up to ``to``."""
+
+    def network_input(self, z: Tensor, level: Level) -> Tensor:
+        """What the network sees of z (input scaling; default: z itself)."""
+        return z
+
+    @abstractmethod
+    def read(self, output: Tensor, z: Tensor, level: Level) -> Any:
+        """What the network's output means: a prediction."""
+
+    @abstractmethod
+    def plain_loss(self, x: Tensor, z: Tensor, prediction: Any, level: Level) -> Tensor:
+        """[B, *D], zero where nothing is asked."""
+
+    @abstractmethod
+    def units(self, z: Tensor) -> Tensor:
+        """[B] how many elements were asked for: hidden tokens, or dimensions."""
+
+    def step_kl(self, x: Tensor, z: Tensor, prediction: Any, level: Level, to: Level) -> Tensor:
+        """[B] KL(q(z_s | z_t, x) || p(z_s | z_t)) in nats."""
+        plain = self.plain_loss(x, z, prediction, level)
+        return (self.step_price(level.log_snr, to.log_snr) * plain).flatten(1).sum(1)
+
+    @abstractmethod
+    def prior_kl(self, x: Tensor, level: Level) -> Tensor:
+        """[B] KL(q(z_1 | x) || p(z_1)) in nats, at the schedule's last level."""
+
+    @abstractmethod
+    def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        """[B] E[-log p(x | z_0)] in nats (or an unbiased draw of it), at the first level."""
+
+    # -- backwards
+
+    @abstractmethod
+    def reverse(self, z: Tensor, prediction: Any, step: Step, noise: Noise) -> Tensor:
+        """One ancestral draw from p(z_s | z_t)."""
+
+    def active_steps(self, levels: Level, noise: Noise) -> Tensor:
+        """[B, T] which steps of a grid of T + 1 levels can change a sample (default: all)."""
+        return levels.log_snr.new_ones(len(noise), len(levels.log_snr) - 1).bool()
+
+
+def check_range(x: Tensor, levels: int) -> None:
+    """Integers of the data set must lie in 0 .. levels-1."""
+    low, high = int(x.min()), int(x.max())
+    if low < 0 or high >= levels:
+        raise ValueError(f"data has values {low} to {high}; allowed are 0 to {levels - 1}")
+
+
+def as_float(x: Tensor) -> torch.dtype:
+    """float32 or better: the precision processes compute in, outside autocast."""
+    import torch
+
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
