@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .dataset import Batch, Dataset, DataSpec, Split
     from .denoiser import Denoiser
+    from .diffusion import Diffusion
     from .errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
     from .hookspecs import PLUGIN_API, hookimpl
     from .level import Level
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .observer import RunEvent
     from .prediction import CategoricalPrediction, RealPrediction
     from .process import Process, Signature, Step
+    from .sampler import Frame, Sampler, Samples
     from .schedule import Schedule
     from .time_sampler import TimeSampler
     from .weighting import Weighting
@@ -32,6 +34,8 @@ _HOMES = {
     "Dataset": "dataset",
     "Denoiser": "denoiser",
     "ElbowroomError": "errors",
+    "Diffusion": "diffusion",
+    "Frame": "sampler",
     "IncompatibleError": "errors",
     "Level": "level",
     "Metric": "metric",
@@ -41,6 +45,8 @@ _HOMES = {
     "Process": "process",
     "RealPrediction": "prediction",
     "RunEvent": "observer",
+    "Sampler": "sampler",
+    "Samples": "sampler",
     "Schedule": "schedule",
     "Signature": "process",
     "Split": "dataset",

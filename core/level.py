@@ -71,12 +71,7 @@ class Level:
     def over(self, x: Tensor, dtype: torch.dtype | None = None) -> Level:
         """The same level shaped to broadcast against ``x`` [B, *D], in ``dtype`` if given."""
 
-        def spread(value: Tensor) -> Tensor:
-            missing = x.ndim - value.ndim
-            value = value.reshape(*value.shape, *(1,) * missing) if value.ndim else value
-            return value.to(device=x.device, dtype=dtype or value.dtype)
-
-        return self._map(spread)
+        return self._map(lambda value: spread(value, x, dtype))
 
     def select(self, index: Tensor | slice) -> Level:
         """The levels of some of the samples."""
@@ -89,3 +84,10 @@ class Level:
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Level:
         return Level(*map(change, attrs.astuple(self, recurse=False)))
+
+
+def spread(value: Tensor, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """``value`` [B] or [B, *D] (or one number) shaped to broadcast against ``x`` [B, *D]."""
+    if value.ndim:
+        value = value.reshape(*value.shape, *(1,) * (x.ndim - value.ndim))
+    return value.to(device=x.device, dtype=dtype or value.dtype)

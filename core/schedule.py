@@ -41,5 +41,8 @@ class Schedule(ABC):
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
             still_above = self.log_snr(middle) > log_snr
-            low, high = torch.where(still_above, middle, low), torch.where(still_above, high, middle)
+            low, high = (
+                torch.where(still_above, middle, low),
+                torch.where(still_above, high, middle),
+            )
         return (low + high) / 2

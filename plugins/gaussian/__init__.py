@@ -1,1 +1,11 @@
-"""Placeholder."""
+"""Gaussian diffusion, in every customary parametrisation."""
+
+from __future__ import annotations
+
+from elbowroom import hookimpl
+
+
+@hookimpl
+def processes() -> dict[str, str]:
+    """``gaussian``."""
+    return {"gaussian": "elbowroom.plugins.gaussian.process:Gaussian"}

@@ -1,1 +1,18 @@
-"""Placeholder."""
+"""Time samplers: stratified (the default), independent, by importance, logit-normal."""
+
+from __future__ import annotations
+
+from elbowroom import hookimpl
+
+_HERE = "elbowroom.plugins.time_samplers"
+
+
+@hookimpl
+def time_samplers() -> dict[str, str]:
+    """Four ways to look at the same objective."""
+    return {
+        "stratified": f"{_HERE}.uniform:Stratified",
+        "uniform": f"{_HERE}.uniform:Uniform",
+        "importance": f"{_HERE}.importance:Importance",
+        "logit-normal": f"{_HERE}.logit_normal:LogitNormal",
+    }

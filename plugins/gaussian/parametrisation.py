@@ -1,0 +1,86 @@
+"""What a network for Gaussian diffusion is shown, and what its output means.
+
+With a = sqrt(share), b = sqrt(1 - share), z = a x + b eps, one lambda serves them all:
+
+    eps    output is the noise                      sees z
+    x      output is the data                       sees z
+    v      output is a eps - b x                    sees z           (Salimans & Ho 2022)
+    flow   output is eps - x                        sees z/(a + b)   (the straight path, Lipman 2022)
+    edm    x = c_skip y + c_out output, y = z/a     sees c_in y      (Karras et al. 2022)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import attrs
+from elbowroom import Level, RealPrediction
+from torch import Tensor
+
+
+class Parametrisation(ABC):
+    """How a network and a Gaussian process talk to each other."""
+
+    def network_input(self, z: Tensor, level: Level) -> Tensor:
+        """What the network sees."""
+        return z
+
+    @abstractmethod
+    def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
+        """What it says."""
+
+
+class PredictNoise(Parametrisation):
+    """The output is the noise."""
+
+    def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
+        return RealPrediction(z, level, given_eps=output)
+
+
+class PredictData(Parametrisation):
+    """The output is the data."""
+
+    def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
+        return RealPrediction(z, level, given_x=output)
+
+
+class PredictVelocity(Parametrisation):
+    """The output is a eps - b x; as a^2 + b^2 = 1, x = a z - b v and eps = b z + a v."""
+
+    def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
+        a, b = level.share.sqrt(), level.noise_share.sqrt()
+        return RealPrediction(z, level, given_x=a * z - b * output, given_eps=b * z + a * output)
+
+
+class PredictFlow(Parametrisation):
+    """The output is u = eps - x, so z = (a + b) x + b u = (a + b) eps - a u."""
+
+    def network_input(self, z: Tensor, level: Level) -> Tensor:
+        return z / (level.share.sqrt() + level.noise_share.sqrt())
+
+    def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
+        a, b = level.share.sqrt(), level.noise_share.sqrt()
+        x, eps = (z - b * output) / (a + b), (z + a * output) / (a + b)
+        return RealPrediction(z, level, given_x=x, given_eps=eps)
+
+
+@attrs.frozen
+class PredictEDM(Parametrisation):
+    """EDM's preconditioning, with sigma^2 = e^-lambda and data of standard deviation d.
+
+    c_in = 1/sqrt(sigma^2 + d^2), c_skip = d^2 c_in^2, c_out = sigma d c_in.
+    """
+
+    data_std: float = 0.5
+
+    def network_input(self, z: Tensor, level: Level) -> Tensor:
+        return z * (self._c_in(level) / level.share.sqrt())
+
+    def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
+        sigma, c_in = (-level.log_snr / 2).exp(), self._c_in(level)
+        y = z / level.share.sqrt()
+        x = (self.data_std * c_in) ** 2 * y + sigma * self.data_std * c_in * output
+        return RealPrediction(z, level, given_x=x)
+
+    def _c_in(self, level: Level) -> Tensor:
+        return ((-level.log_snr).exp() + self.data_std**2).rsqrt()

@@ -1,0 +1,117 @@
+"""Gaussian diffusion (VDM, Kingma et al. 2021), variance preserving in lambda.
+
+    z = a x + b eps,  a^2 = share, b^2 = 1 - share         price       1
+    plain loss   (eps - eps_hat)^2 / 2 = e^lambda (x - x_hat)^2 / 2
+    step price   expm1(lambda_s - lambda_t), i.e. (SNR_s - SNR_t)(x - x_hat)^2 / 2 in all
+    prior KL     (a_1^2 x^2 - a_1^2 - log b_1^2) / 2
+    reverse      N((1 - k) a_s x_hat + k (a_s/a_t) z_t,  b_s^2 (1 - k)),   k = SNR_t / SNR_s
+
+Level k of V becomes x = (2k + 1)/V - 1. The reconstruction is the likelihood *discretised* on
+those V values, p(k | z_0) ~ N(z_0; a_0 x_k, b_0^2), so that its bits are comparable with those of
+a discrete process on the same integers. Any other variance convention is a change of z by a
+factor known from lambda; the parametrisations do it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import attrs
+import torch
+from elbowroom import Level, Noise, Process, RealPrediction, Signature, Step
+from elbowroom.process import check_range
+from torch import Tensor
+
+from .parametrisation import (
+    Parametrisation,
+    PredictData,
+    PredictEDM,
+    PredictFlow,
+    PredictNoise,
+    PredictVelocity,
+)
+
+
+@attrs.frozen
+class Gaussian(Process):
+    """Data drowns in Gaussian noise. ``predict`` says what the network is asked for."""
+
+    traits: ClassVar[frozenset[str]] = frozenset({"real"})
+    natural_schedule: ClassVar[str] = "vp-cosine"
+
+    predict: Literal["eps", "x", "v", "flow", "edm"] = "v"
+    data_std: float = attrs.field(default=0.5, validator=attrs.validators.gt(0))
+
+    @property
+    def parametrisation(self) -> Parametrisation:
+        """The object behind ``predict``."""
+        return {
+            "eps": PredictNoise(),
+            "x": PredictData(),
+            "v": PredictVelocity(),
+            "flow": PredictFlow(),
+            "edm": PredictEDM(self.data_std),
+        }[self.predict]
+
+    def signature(self) -> Signature:
+        return Signature(self.data.shape, None, None, self.data.classes, needs_level=True)
+
+    def encode(self, x: Tensor) -> Tensor:
+        check_range(x, self.data.levels)
+        return (2 * x.float() + 1) / self.data.levels - 1
+
+    def decode(
+        self, z: Tensor, prediction: RealPrediction | None, level: Level, noise: Noise
+    ) -> Tensor:
+        return self._nearest(z / level.share.sqrt())
+
+    def prior(self, noise: Noise) -> Tensor:
+        return noise.normal("prior", self.data.shape)
+
+    def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        eps = noise.normal("eps", x.shape[1:], x.dtype)
+        return level.share.sqrt() * x + level.noise_share.sqrt() * eps
+
+    def price(self, log_snr: Tensor) -> Tensor:
+        return torch.ones_like(log_snr)
+
+    def step_price(self, log_snr: Tensor, to: Tensor) -> Tensor:
+        return torch.expm1(to - log_snr)
+
+    def network_input(self, z: Tensor, level: Level) -> Tensor:
+        return self.parametrisation.network_input(z, level)
+
+    def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
+        precise = output.to(torch.promote_types(output.dtype, torch.float32))
+        return self.parametrisation.read(precise, z, level)
+
+    def plain_loss(self, x: Tensor, z: Tensor, prediction: RealPrediction, level: Level) -> Tensor:
+        eps = (z - level.share.sqrt() * x) / level.noise_share.sqrt()
+        return (eps - prediction.eps) ** 2 / 2
+
+    def units(self, z: Tensor) -> Tensor:
+        return torch.full((len(z),), z[0].numel(), device=z.device)
+
+    def prior_kl(self, x: Tensor, level: Level) -> Tensor:
+        s, log_b2 = level.share.double(), torch.nn.functional.logsigmoid(-level.log_snr.double())
+        return ((s * x.double() ** 2 - s - log_b2) / 2).flatten(1).sum(1)
+
+    def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        z = self.corrupt(x.double(), level, noise)
+        values = self.encode(torch.arange(self.data.levels, device=x.device)).double()  # [V]
+        a, b2 = level.share.double().sqrt(), level.noise_share.double()
+        distance = (z.unsqueeze(-1) - a.unsqueeze(-1) * values) ** 2  # [B, *D, V]
+        log_p = (-distance / (2 * b2.unsqueeze(-1))).log_softmax(-1)
+        return -log_p.gather(-1, self._nearest(x).unsqueeze(-1)).flatten(1).sum(1)
+
+    def _nearest(self, x: Tensor) -> Tensor:
+        """The integer whose encoding is nearest to x."""
+        k = ((x + 1) * self.data.levels - 1) / 2
+        return k.round().long().clamp(0, self.data.levels - 1)
+
+    def reverse(self, z: Tensor, prediction: RealPrediction, step: Step, noise: Noise) -> Tensor:
+        k = (step.level.log_snr - step.to.log_snr).exp()
+        a_t, a_s = step.level.share.sqrt(), step.to.share.sqrt()
+        mean = (1 - k) * a_s * prediction.x + k * (a_s / a_t) * z
+        std = (step.to.noise_share * -torch.expm1(step.level.log_snr - step.to.log_snr)).sqrt()
+        return mean + std * noise.at(step.index).normal("reverse", z.shape[1:], z.dtype)

@@ -1,0 +1,147 @@
+"""Masked diffusion (MD4, Shi et al. 2024): each token is kept with probability s = share, else hidden.
+
+    plain loss   cross-entropy of each hidden token        price       s = sigmoid(lambda)
+    step price   (a_s - a_t) / (1 - a_t), a = share        units       hidden tokens
+    prior        hidden with probability 1 - a_1, else uniform over V:   KL  = N a_1 log V
+    reconstruction   what is still hidden at t = 0, guessed uniformly:   N (1 - a_0) log V
+
+so that a network that knows nothing costs exactly log V per token, whatever the schedule's ends.
+
+Ancestral steps. Whether a token is revealed does not depend on the logits: each token has two
+float64 uniforms for its whole path. U decides when (at the first level s with
+U <= (a_s - a_1)/(1 - a_1)), u decides what, by the inverse CDF of the softmax at that moment. So
+a path drawn step by step and one that jumps from reveal to reveal are the same path.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import attrs
+import torch
+from elbowroom import CategoricalPrediction, Level, Noise, Process, Signature, Step
+from elbowroom.process import check_range
+from torch import Tensor
+from torch.nn import functional as F
+
+_NOT_ASKED = -100  # cross_entropy's way to say "no loss here"
+
+
+@attrs.frozen
+class Masked(Process):
+    """Tokens become hidden, all at the same rate.
+
+    ``fill`` says how tokens still hidden at the end of a sampler's path are decoded: by the most
+    likely value (as MD4 does), or by a draw.
+    """
+
+    traits: ClassVar[frozenset[str]] = frozenset({"categorical", "absorbing"})
+    natural_schedule: ClassVar[str] = "cosine"
+
+    fill: Literal["argmax", "draw"] = "argmax"
+
+    @property
+    def mask(self) -> int:
+        """The hidden state: one past the last level."""
+        return self.data.levels
+
+    def signature(self) -> Signature:
+        v = self.data.levels
+        return Signature(self.data.shape, v + 1, v, self.data.classes, needs_level=False)
+
+    def encode(self, x: Tensor) -> Tensor:
+        check_range(x, self.data.levels)
+        return x.long()
+
+    def needs_last_look(self, z: Tensor) -> Tensor:
+        return (z == self.mask).flatten(1).any(1)
+
+    def decode(
+        self, z: Tensor, prediction: CategoricalPrediction | None, level: Level, noise: Noise
+    ) -> Tensor:
+        if prediction is None:
+            return z
+        if self.fill == "argmax":
+            value = prediction.logits.argmax(-1)
+        else:
+            value = draw_categorical(prediction.logits, noise.uniform("value", self.data.shape))
+        return torch.where(z == self.mask, value, z)
+
+    def prior(self, noise: Noise) -> Tensor:
+        return torch.full((len(noise), *self.data.shape), self.mask, device=noise.device)
+
+    def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        hidden = noise.uniform("mask", x.shape[1:], torch.float32) >= level.share
+        return torch.where(hidden, self.mask, x)
+
+    def price(self, log_snr: Tensor) -> Tensor:
+        return log_snr.sigmoid()
+
+    def step_price(self, log_snr: Tensor, to: Tensor) -> Tensor:
+        # (a_s - a_t)/(1 - a_t) with a = sigmoid(lambda), free of cancellation
+        return to.sigmoid() * -torch.expm1(log_snr - to)
+
+    def read(self, output: Tensor, z: Tensor, level: Level) -> CategoricalPrediction:
+        return CategoricalPrediction(output)
+
+    def plain_loss(
+        self, x: Tensor, z: Tensor, prediction: CategoricalPrediction, level: Level
+    ) -> Tensor:
+        asked = torch.where(z == self.mask, x, _NOT_ASKED)
+        logits = prediction.logits.reshape(-1, self.data.levels)
+        loss = F.cross_entropy(
+            logits.to(torch.promote_types(logits.dtype, torch.float32)),
+            asked.reshape(-1),
+            reduction="none",
+            ignore_index=_NOT_ASKED,
+        )
+        return loss.reshape(x.shape)
+
+    def units(self, z: Tensor) -> Tensor:
+        return (z == self.mask).flatten(1).sum(1)
+
+    def prior_kl(self, x: Tensor, level: Level) -> Tensor:
+        return self._clueless(x, level.share)
+
+    def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        return self._clueless(x, level.noise_share)
+
+    def _clueless(self, x: Tensor, probability: Tensor) -> Tensor:
+        """log V for each token that is in the wrong state with this probability, [B]."""
+        each = probability.double().expand(x.shape) * torch.tensor(self.data.levels).double().log()
+        return each.flatten(1).sum(1)
+
+    def reverse(
+        self, z: Tensor, prediction: CategoricalPrediction, step: Step, noise: Noise
+    ) -> Tensor:
+        shape = self.data.shape
+        due = noise.uniform("reveal", shape) <= _revealed_share(step.start, step.to)
+        chosen = (z == self.mask) & due
+        z = z.clone()
+        z[chosen] = draw_categorical(
+            prediction.logits[chosen], noise.uniform("value", shape)[chosen]
+        )
+        return z
+
+    def active_steps(self, levels: Level, noise: Noise) -> Tensor:
+        start = levels.select(slice(0, 1))
+        done = _revealed_share(start, levels.select(slice(1, None)))  # [T], rising
+        when = torch.searchsorted(done, noise.uniform("reveal", self.data.shape))  # [B, *D]
+        active = torch.zeros(len(noise), len(done) + 1, dtype=torch.bool, device=noise.device)
+        return active.scatter_(1, when.flatten(1), True)[:, :-1]  # last: never revealed
+
+
+def _revealed_share(start: Level, to: Level) -> Tensor:
+    """(a_s - a_1)/(1 - a_1): the share of tokens revealed on the way from ``start`` to ``to``."""
+    return to.share.double() * -torch.expm1((start.log_snr - to.log_snr).double())
+
+
+def draw_categorical(logits: Tensor, u: Tensor) -> Tensor:
+    """The value at which the CDF of softmax(logits) [..., V] reaches u [...], in float64.
+
+    In float32 the tails of a Gumbel draw, or of a cumulative sum, are cut off silently and the
+    samples come out sharper than the model.
+    """
+    cdf = logits.double().softmax(-1).cumsum(-1)
+    reached = cdf < (u.double() * cdf[..., -1]).unsqueeze(-1)
+    return reached.sum(-1).clamp(max=logits.shape[-1] - 1)

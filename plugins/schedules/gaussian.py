@@ -1,0 +1,79 @@
+"""Gaussian schedules, given by their log-SNR.
+
+Time is squeezed into [eps, 1 - eps] first, which keeps lambda finite at both ends; eps = 0 is
+legal on the open interval.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import attrs
+import torch
+from elbowroom import Schedule
+from torch import Tensor
+
+
+@attrs.frozen
+class Squeezed(Schedule):
+    """A log-SNR that is infinite at 0 and 1, looked at on [eps, 1 - eps]."""
+
+    eps: float = attrs.field(
+        default=1e-3,
+        kw_only=True,
+        validator=[attrs.validators.ge(0), attrs.validators.lt(0.5)],
+    )
+
+    @abstractmethod
+    def curve(self, t: Tensor, rest: Tensor) -> Tensor:
+        """lambda at squeezed time t, with rest = 1 - t free of cancellation."""
+
+    def log_snr(self, t: Tensor) -> Tensor:
+        keep = 1 - 2 * self.eps
+        return self.curve(self.eps + keep * t, self.eps + keep * (1 - t))
+
+
+@attrs.frozen
+class VPCosine(Squeezed):
+    """lambda = -2 log tan(pi t / 2), the cosine schedule of Nichol & Dhariwal."""
+
+    def curve(self, t: Tensor, rest: Tensor) -> Tensor:
+        return 2 * ((torch.pi / 2 * rest).sin().log() - (torch.pi / 2 * t).sin().log())
+
+
+@attrs.frozen
+class Flow(Squeezed):
+    """lambda = 2 log((1 - t) / t): the straight path of flow matching."""
+
+    def curve(self, t: Tensor, rest: Tensor) -> Tensor:
+        return 2 * (rest.log() - t.log())
+
+
+@attrs.frozen
+class EDM(Squeezed):
+    """lambda = F^-1(1 - t), F the normal distribution N(mean, std^2) EDM trains on."""
+
+    mean: float = 2.4
+    std: float = attrs.field(default=2.4, validator=attrs.validators.gt(0))
+
+    def curve(self, t: Tensor, rest: Tensor) -> Tensor:
+        # each half by its own tail, where the quantile is well conditioned
+        upper = -torch.special.ndtri(t.clamp(max=0.5))
+        lower = torch.special.ndtri(rest.clamp(max=0.5))
+        return self.mean + self.std * torch.where(t < 0.5, upper, lower)
+
+
+@attrs.frozen
+class LinearLogSNR(Schedule):
+    """lambda falls linearly between two ends (VDM)."""
+
+    log_snr_max: float = 13.3
+    log_snr_min: float = attrs.field(default=-5.0)
+
+    @log_snr_min.validator
+    def _falls(self, _: object, value: float) -> None:
+        if not value < self.log_snr_max:
+            raise ValueError(f"log_snr_min {value} must be below log_snr_max {self.log_snr_max}")
+
+    def log_snr(self, t: Tensor) -> Tensor:
+        return self.log_snr_max * (1 - t) + self.log_snr_min * t

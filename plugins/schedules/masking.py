@@ -1,0 +1,76 @@
+"""Masking schedules (MD4): how many tokens are visible at time t.
+
+    share(t) = (1 - 2 eps) raw(t) + eps,    lambda = log share - log(1 - share)
+
+The visible part raw and the hidden part 1 - raw are given separately, each without cancellation,
+so that lambda is exact at both ends. eps keeps it finite there; eps = 0 is legal on (0, 1).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import attrs
+import torch
+from elbowroom import Schedule
+from torch import Tensor
+
+
+@attrs.frozen
+class Masking(Schedule):
+    """A schedule given by its visible and its hidden part."""
+
+    eps: float = attrs.field(
+        default=1e-4,
+        kw_only=True,
+        validator=[attrs.validators.ge(0), attrs.validators.lt(0.5)],
+    )
+
+    @abstractmethod
+    def visible(self, t: Tensor) -> Tensor:
+        """raw(t), from 1 down to 0."""
+
+    @abstractmethod
+    def hidden(self, t: Tensor) -> Tensor:
+        """1 - raw(t), from 0 up to 1."""
+
+    def log_snr(self, t: Tensor) -> Tensor:
+        keep = 1 - 2 * self.eps
+        return (keep * self.visible(t) + self.eps).log() - (keep * self.hidden(t) + self.eps).log()
+
+
+@attrs.frozen
+class Linear(Masking):
+    """raw = 1 - t."""
+
+    def visible(self, t: Tensor) -> Tensor:
+        return 1 - t
+
+    def hidden(self, t: Tensor) -> Tensor:
+        return t
+
+
+@attrs.frozen
+class Polynomial(Masking):
+    """raw = 1 - t^k."""
+
+    exponent: float = attrs.field(default=2.0, validator=attrs.validators.ge(1))
+
+    def visible(self, t: Tensor) -> Tensor:
+        return 1 - t**self.exponent
+
+    def hidden(self, t: Tensor) -> Tensor:
+        return t**self.exponent
+
+
+@attrs.frozen
+class Cosine(Masking):
+    """raw = 1 - cos(pi/2 (1 - t)): few tokens are revealed at first."""
+
+    def visible(self, t: Tensor) -> Tensor:
+        return 2 * (torch.pi / 4 * (1 - t)).sin() ** 2
+
+    def hidden(self, t: Tensor) -> Tensor:
+        # sin near 0 where the value vanishes, cos near 1 where the slope does: exact at both
+        early, late = (torch.pi / 2 * t).sin(), (torch.pi / 2 * (1 - t)).cos()
+        return torch.where(t < 0.5, early, late)
