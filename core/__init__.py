@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Batch": "dataset",
+    "assemble": "assemble",
     "CategoricalPrediction": "prediction",
     "ConfigError": "errors",
     "DataSpec": "dataset",

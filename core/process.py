@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
 
@@ -49,9 +49,17 @@ class Step:
     """One step of a sampler, for a batch whose samples may be at different steps."""
 
     index: Tensor  # [B] which interval of the grid
-    level: Level  # where the samples are
+    level: Level  # where the samples are; these levels broadcast against z, in float64
     to: Level  # where they go
     start: Level  # where their path began
+
+
+class Absorbing(Protocol):
+    """What the trait ``absorbing`` promises: one state that means *hidden*."""
+
+    @property
+    def mask(self) -> int:
+        """The hidden state."""
 
 
 @attrs.frozen
@@ -106,6 +114,10 @@ class Process(ABC):
     @abstractmethod
     def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
         """z ~ q(z | x) at the level."""
+
+    @abstractmethod
+    def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
+        """[B] log q(z | x) at the level, in nats: what exact posteriors are made of."""
 
     # -- the bound
 

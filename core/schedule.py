@@ -30,6 +30,7 @@ class Schedule(ABC):
         """-lambda'(t) >= 0."""
         import torch
 
+        t = t.contiguous()  # forward mode refuses expanded tensors
         _, slope = torch.func.jvp(self.log_snr, (t,), (torch.ones_like(t),))
         return -slope
 

@@ -5,7 +5,7 @@ With a = sqrt(share), b = sqrt(1 - share), z = a x + b eps, one lambda serves th
     eps    output is the noise                      sees z
     x      output is the data                       sees z
     v      output is a eps - b x                    sees z           (Salimans & Ho 2022)
-    flow   output is eps - x                        sees z/(a + b)   (the straight path, Lipman 2022)
+    flow   output is eps - x                        sees z/(a + b)   (Lipman et al. 2022)
     edm    x = c_skip y + c_out output, y = z/a     sees c_in y      (Karras et al. 2022)
 """
 

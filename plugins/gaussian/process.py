@@ -72,6 +72,11 @@ class Gaussian(Process):
         eps = noise.normal("eps", x.shape[1:], x.dtype)
         return level.share.sqrt() * x + level.noise_share.sqrt() * eps
 
+    def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
+        b2 = level.noise_share
+        density = -((z - level.share.sqrt() * x) ** 2) / (2 * b2) - (2 * torch.pi * b2).log() / 2
+        return density.flatten(1).sum(1)
+
     def price(self, log_snr: Tensor) -> Tensor:
         return torch.ones_like(log_snr)
 
@@ -110,8 +115,10 @@ class Gaussian(Process):
         return k.round().long().clamp(0, self.data.levels - 1)
 
     def reverse(self, z: Tensor, prediction: RealPrediction, step: Step, noise: Noise) -> Tensor:
-        k = (step.level.log_snr - step.to.log_snr).exp()
+        away = step.level.log_snr - step.to.log_snr  # log k
         a_t, a_s = step.level.share.sqrt(), step.to.share.sqrt()
-        mean = (1 - k) * a_s * prediction.x + k * (a_s / a_t) * z
-        std = (step.to.noise_share * -torch.expm1(step.level.log_snr - step.to.log_snr)).sqrt()
-        return mean + std * noise.at(step.index).normal("reverse", z.shape[1:], z.dtype)
+        of_x, of_z = -torch.expm1(away) * a_s, away.exp() * (a_s / a_t)
+        std = (step.to.noise_share * -torch.expm1(away)).sqrt()
+        of_x, of_z, std = (factor.to(z.dtype) for factor in (of_x, of_z, std))
+        eps = noise.at(step.index).normal("reverse", z.shape[1:], z.dtype)
+        return of_x * prediction.x + of_z * z + std * eps

@@ -1,4 +1,4 @@
-"""Masked diffusion (MD4, Shi et al. 2024): each token is kept with probability s = share, else hidden.
+"""Masked diffusion (MD4, Shi et al. 2024): each token is kept with probability s, else hidden.
 
     plain loss   cross-entropy of each hidden token        price       s = sigmoid(lambda)
     step price   (a_s - a_t) / (1 - a_t), a = share        units       hidden tokens
@@ -20,6 +20,7 @@ from typing import ClassVar, Literal
 import attrs
 import torch
 from elbowroom import CategoricalPrediction, Level, Noise, Process, Signature, Step
+from elbowroom.categorical import draw_categorical
 from elbowroom.process import check_range
 from torch import Tensor
 from torch.nn import functional as F
@@ -61,11 +62,13 @@ class Masked(Process):
     ) -> Tensor:
         if prediction is None:
             return z
+        hidden, z = z == self.mask, z.clone()
+        logits = prediction.at(hidden)
         if self.fill == "argmax":
-            value = prediction.logits.argmax(-1)
+            z[hidden] = logits.argmax(-1)
         else:
-            value = draw_categorical(prediction.logits, noise.uniform("value", self.data.shape))
-        return torch.where(z == self.mask, value, z)
+            z[hidden] = draw_categorical(logits, noise.uniform("value", self.data.shape)[hidden])
+        return z
 
     def prior(self, noise: Noise) -> Tensor:
         return torch.full((len(noise), *self.data.shape), self.mask, device=noise.device)
@@ -73,6 +76,11 @@ class Masked(Process):
     def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
         hidden = noise.uniform("mask", x.shape[1:], torch.float32) >= level.share
         return torch.where(hidden, self.mask, x)
+
+    def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
+        kept, lost = F.logsigmoid(level.log_snr), F.logsigmoid(-level.log_snr)
+        visible = torch.where(z == x, kept, -torch.inf)
+        return torch.where(z == self.mask, lost, visible).flatten(1).sum(1)
 
     def price(self, log_snr: Tensor) -> Tensor:
         return log_snr.sigmoid()
@@ -118,9 +126,7 @@ class Masked(Process):
         due = noise.uniform("reveal", shape) <= _revealed_share(step.start, step.to)
         chosen = (z == self.mask) & due
         z = z.clone()
-        z[chosen] = draw_categorical(
-            prediction.logits[chosen], noise.uniform("value", shape)[chosen]
-        )
+        z[chosen] = draw_categorical(prediction.at(chosen), noise.uniform("value", shape)[chosen])
         return z
 
     def active_steps(self, levels: Level, noise: Noise) -> Tensor:
@@ -134,14 +140,3 @@ class Masked(Process):
 def _revealed_share(start: Level, to: Level) -> Tensor:
     """(a_s - a_1)/(1 - a_1): the share of tokens revealed on the way from ``start`` to ``to``."""
     return to.share.double() * -torch.expm1((start.log_snr - to.log_snr).double())
-
-
-def draw_categorical(logits: Tensor, u: Tensor) -> Tensor:
-    """The value at which the CDF of softmax(logits) [..., V] reaches u [...], in float64.
-
-    In float32 the tails of a Gumbel draw, or of a cumulative sum, are cut off silently and the
-    samples come out sharper than the model.
-    """
-    cdf = logits.double().softmax(-1).cumsum(-1)
-    reached = cdf < (u.double() * cdf[..., -1]).unsqueeze(-1)
-    return reached.sum(-1).clamp(max=logits.shape[-1] - 1)

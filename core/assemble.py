@@ -1,0 +1,106 @@
+"""From a config to a model: the only place that asks whether components fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .component_spec import ComponentSpec, build_nested
+from .config import Config, load_config
+from .errors import ConfigError, IncompatibleError
+from .schema import component
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
+    from .diffusion import Diffusion
+    from .process import Process
+    from .registry import Registry
+    from .sampler import Sampler
+    from .schedule import Schedule
+    from .weighting import Weighting
+
+
+@attrs.frozen(eq=False)
+class Parts:
+    """The components a config names, built; what it does not name is None."""
+
+    config: Config
+    process: Process  # bound to the data's form where there is data
+    schedule: Schedule
+    weighting: Weighting  # as named; the objective prepares it
+    data: Dataset | None
+    sampler: Sampler | None
+
+
+def build_parts(config: Config, registry: Registry | None = None) -> Parts:
+    """Everything but the network, checked for fit."""
+    process: Process = config.process.build()
+    data: Dataset | None = None if config.data is None else config.data.build()
+    if data is not None:
+        process = process.bind(data.spec)
+    sampler: Sampler | None = None if config.sampler is None else config.sampler.build()
+    if config.sampler is not None and sampler is not None:
+        _check_sampler(config.sampler, sampler, config.process, process)
+    schedule = (config.schedule or natural_schedule(process, registry)).build()
+    return Parts(config, process, schedule, config.weighting.build(), data, sampler)
+
+
+def natural_schedule(process: Process, registry: Registry | None = None) -> ComponentSpec:
+    """The schedule a process uses where a config names none."""
+    return component("schedule", process.natural_schedule, registry=registry, path="schedule")
+
+
+def assemble(
+    source: str | PathLike[str] | Mapping[str, Any] | Config,
+    overrides: Mapping[str, Any] | tuple[str, ...] = (),
+    **changes: Any,
+) -> Diffusion:
+    """The model a config describes: a path, a preset's name, a mapping or a :class:`Config`.
+
+    Keywords swap sections: ``assemble("digits", process="gaussian")``.
+    """
+    config = load_config(source, overrides)
+    if changes:
+        config = load_config(config, changes)
+    return build_model(build_parts(config))
+
+
+def build_model(parts: Parts) -> Diffusion:
+    """The network and its objective; weights depend on the config's seed alone."""
+    import torch
+
+    from .diffusion import Diffusion
+    from .objective import NORMALISERS, Objective
+
+    config = parts.config
+    if parts.data is None or config.denoiser is None:
+        missing = "data" if parts.data is None else "denoiser"
+        raise ConfigError(f"{missing}: a model needs one, and this config names none")
+    signature = parts.process.signature()
+    with torch.random.fork_rng():
+        torch.manual_seed(config.seed)
+        denoiser = config.denoiser.build(signature)
+    objective = Objective.prepared(
+        parts.process,
+        parts.schedule,
+        parts.weighting,
+        build_nested(config.objective.times),
+        steps=config.objective.steps,
+        normaliser=NORMALISERS[config.objective.normalise],
+    )
+    return Diffusion(objective, denoiser, parts.sampler)
+
+
+def _check_sampler(
+    sampler_spec: ComponentSpec, sampler: Sampler, process_spec: ComponentSpec, process: Process
+) -> None:
+    missing = sampler.needs - process.traits
+    if missing:
+        raise IncompatibleError(
+            f"sampler '{sampler_spec.name}' cannot serve process '{process_spec.name}': it needs "
+            f"a process that is {', '.join(sorted(missing))}; '{process_spec.name}' is "
+            f"{', '.join(sorted(process.traits))}"
+        )

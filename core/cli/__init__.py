@@ -1,0 +1,34 @@
+"""The command line: parse, call, print. One file a command; what they do lives elsewhere.
+
+Nothing heavy is imported until a command runs, so that ``--help`` and ``plugins`` answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .app import app
+
+USER_ERROR = 2
+INTERRUPTED = 130
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """The ``elbowroom`` command: what the user can mend is one message on stderr and exit code 2."""
+    from ..errors import ElbowroomError
+
+    try:
+        app()
+    except ElbowroomError as error:
+        from .show import complain
+
+        complain(str(error))
+        sys.exit(USER_ERROR)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader went away (| head): nothing left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

@@ -1,0 +1,39 @@
+"""The application and its commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import explain, figures, plugins, presets, theory, weighting
+
+app = typer.Typer(
+    name="elbowroom",
+    help="Diffusion objectives as variational bounds, for every noise process.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+for _module in (plugins, presets, explain, weighting, theory, figures):
+    _module.register(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"elbowroom {version('elbowroom')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[  # noqa: ARG001  # acted on by its callback
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass

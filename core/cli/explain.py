@@ -1,0 +1,63 @@
+"""``elbowroom explain``: what a config means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .show import JSON, console, print_json, table
+
+if TYPE_CHECKING:
+    from ..explain import Explanation
+
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like process=gaussian train.steps=10."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("explain")(explain)
+
+
+def explain(config: Config, overrides: Overrides = None, json: JSON = False) -> None:
+    """The resolved config, who supplies each component, the parameter count, the certificate.
+
+    Example: elbowroom explain digits process=gaussian
+    """
+    from ..config import load_config
+    from ..explain import explain_config
+
+    explanation = explain_config(load_config(config, tuple(overrides or ())))
+    if json:
+        print_json(explanation.record())
+        return
+    _print(explanation)
+
+
+def _print(explanation: Explanation) -> None:
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    out = console()
+    if out.is_terminal:
+        out.print(Syntax(explanation.yaml.rstrip(), "yaml", background_color="default"))
+    else:
+        typer.echo(explanation.yaml.rstrip())
+    listing = table("Components", "kind", "name", "supplied by")
+    rows: dict[str, Any] = explanation.components
+    for kind, one in rows.items():
+        listing.add_row(Text(kind), Text(one["name"]), Text(one["owner"]))
+    out.print(listing)
+    count = explanation.parameters
+    out.print(
+        Text.assemble(
+            ("parameters: ", "bold"), f"{count:,}" if count is not None else explanation.no_parameters
+        )
+    )
+    verdict = explanation.certificate
+    style = "green" if verdict.is_bound else "red"
+    out.print(Text.assemble(("the objective is ", "bold"), (verdict.verdict, style)))

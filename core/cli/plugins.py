@@ -1,0 +1,94 @@
+"""``elbowroom plugins``: what is installed, who supplies it, what is broken and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from .show import JSON, console, print_json, table
+
+if TYPE_CHECKING:
+    from ..registry import Plugin, Registry
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("plugins")(plugins)
+
+
+def plugins(json: JSON = False) -> None:
+    """Every component by kind, who supplies it, what is broken and why.
+
+    Example: elbowroom plugins --json
+    """
+    from ..registry import registry
+
+    found = registry()
+    if json:
+        print_json(describe(found))
+        return
+    show(found)
+
+
+def describe(found: Registry) -> dict[str, Any]:
+    """The registry as plain data."""
+    from ..registry import KINDS
+
+    return {
+        "plugins": [_describe(plugin) for plugin in found.plugins],
+        "components": {
+            kind: {
+                name: {
+                    "distribution": component.owner.distribution,
+                    "version": component.owner.version,
+                    "plugin": component.owner.plugin,
+                }
+                for name, component in found.components(kind).items()
+            }
+            for kind in KINDS
+        },
+        "broken": [_describe(plugin) for plugin in found.broken],
+    }
+
+
+def _describe(plugin: Plugin) -> dict[str, Any]:
+    return {
+        "name": plugin.name,
+        "module": plugin.module,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "api": plugin.api,
+        "error": None if plugin.error is None else plugin.error.cause,
+        "notes": plugin.notes,
+    }
+
+
+def show(found: Registry) -> None:
+    """The registry as a table."""
+    from rich.text import Text
+
+    from ..registry import KINDS
+
+    out = console()
+    listing = table("Components", "kind", "name", "supplied by")
+    for kind in KINDS:
+        components = found.components(kind)
+        for place, (name, component) in enumerate(components.items()):
+            last = place == len(components) - 1
+            listing.add_row(
+                Text(kind.replace("_", " ") if place == 0 else ""),
+                Text(name),
+                Text(str(component.owner)),
+                end_section=last,
+            )
+    out.print(listing)
+    for plugin in found.plugins:
+        for note in plugin.notes:
+            out.print(Text(f"note on {plugin}: {note}", style="yellow"))
+    for plugin in found.broken:
+        out.print(Text.assemble(("broken ", "bold red"), f"{plugin}: {plugin.error}"))
+    if found.left_out:
+        out.print(Text(f"ELBOWROOM_PLUGINS leaves out: {', '.join(found.left_out)}"))
+    if not found.broken:
+        out.print(Text(f"{len(found.plugins)} plugins, none broken"))

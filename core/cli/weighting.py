@@ -1,0 +1,214 @@
+"""``elbowroom weighting``: what a weighting is, and whether it is a bound."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .show import JSON, console, number, print_json, table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..certificate import Certificate
+    from ..level import Level
+    from ..weighting import Weighting
+
+_USUAL = "0.01,0.1,0.25,0.5,0.75,0.9,0.99"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("weighting")(weighting)
+
+
+def weighting(
+    spec: Annotated[
+        str, typer.Argument(metavar="SPEC", help="A name, or '{name: sigmoid, k: 2}'.")
+    ],
+    process: Annotated[str, typer.Option(metavar="SPEC", help="The noise process.")] = "masked",
+    schedule: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Default: the process's natural one.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="T,T,...", help=f"Times in [0, 1] [default: {_USUAL}].")
+    ] = None,
+    at_log_snr: Annotated[
+        str | None,
+        typer.Option("--at-log-snr", metavar="L,L,...", help="Log-SNRs: w free of any schedule."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it.")] = None,
+    project: Annotated[
+        bool, typer.Option("--project", help="Show the isotonic repair beside it.")
+    ] = False,
+    json: JSON = False,
+) -> None:
+    """A weighting under a process and a schedule: its values, and whether it is a bound.
+
+    Example: elbowroom weighting edm --process masked --schedule '{name: cosine, eps: 0}' --project
+    """
+    from ..certificate import certify
+    from ..config import component, parse_spec
+
+    specs = {
+        "weighting": component("weighting", parse_spec(spec), path="SPEC"),
+        "process": component("process", parse_spec(process), path="--process"),
+    }
+    made_process = specs["process"].build()
+    chosen = made_process.natural_schedule if schedule is None else parse_spec(schedule)
+    specs["schedule"] = component("schedule", chosen, path="--schedule")
+    made, made_schedule = specs["weighting"].build(), specs["schedule"].build()
+    level, given = _levels(at, at_log_snr, made_schedule, made_process)
+
+    shown = {"": made}
+    if project:
+        given_spec = specs["weighting"].given or {"name": spec}
+        repair = component("weighting", {"name": "isotonic", "of": dict(given_spec)}, path="SPEC")
+        shown["projected"] = repair.build()
+    views = {
+        label: _View.of(one.prepare(made_schedule, made_process), level)
+        for label, one in shown.items()
+    }
+    certificates = {
+        label: certify(one, made_schedule, made_process) for label, one in shown.items()
+    }
+    why = _why_no_schedule(spec, views[""]) if given == "log_snr" else None
+
+    if plot is not None:
+        from ..figures import weighting_figure
+
+        weighting_figure(
+            plot, spec, made, made_schedule, made_process, certificates[""], shown.get("projected")
+        )
+    if json:
+        names = {key: one.given or {"name": one.name} for key, one in specs.items()}
+        print_json(_record(names, level, views, certificates, why))
+        return
+    _print(specs, level, views, certificates, why)
+    if plot is not None:
+        console().print(f"drawn in {plot}", markup=False)
+
+
+class _View:
+    """A weighting's values at some levels."""
+
+    def __init__(self, w: Tensor, plain_weight: Tensor) -> None:
+        self.w, self.plain_weight = w, plain_weight
+
+    @classmethod
+    def of(cls, weighting: Weighting, level: Level) -> _View:
+        return cls(weighting(level), weighting.plain_weight(level))
+
+    def record(self) -> dict[str, Any]:
+        return {"w": self.w.tolist(), "plain_weight": self.plain_weight.tolist()}
+
+
+def _levels(
+    at: str | None, at_log_snr: str | None, schedule: Any, process: Any
+) -> tuple[Level, str]:
+    import torch
+
+    from ..errors import ConfigError
+    from ..level import Level
+
+    if at is not None and at_log_snr is not None:
+        raise ConfigError("--at and --at-log-snr exclude each other: give one of them")
+    if at_log_snr is not None:
+        lam = torch.tensor(_numbers("--at-log-snr", at_log_snr), dtype=torch.float64)
+        return Level.at(lam, process), "log_snr"
+    t = torch.tensor(_numbers("--at", _USUAL if at is None else at), dtype=torch.float64)
+    if bool(((t < 0) | (t > 1)).any()):
+        raise ConfigError(f"--at {at}: times lie in [0, 1]")
+    return Level.of(t, schedule, process), "t"
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    from ..errors import ConfigError
+
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(math.isfinite(value) for value in values):
+        raise ConfigError(f"{option} {text!r}: expected numbers with commas between, like 0.1,0.5")
+    return values
+
+
+def _why_no_schedule(spec: str, view: _View) -> str | None:
+    if not bool(view.w.isnan().any()):
+        return None
+    return (
+        f"{spec} has no form in the log-SNR alone: it depends on the schedule's rate; "
+        "use --at with a --schedule"
+    )
+
+
+def _record(
+    names: dict[str, Any],
+    level: Level,
+    views: dict[str, _View],
+    certificates: dict[str, Certificate],
+    why: str | None,
+) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        **names,
+        "t": level.t.tolist(),
+        "log_snr": level.log_snr.tolist(),
+        **views[""].record(),
+        "certificate": _certificate(certificates[""]),
+    }
+    if why is not None:
+        record["why"] = why
+    if "projected" in views:
+        record["projected"] = {
+            **views["projected"].record(),
+            "certificate": _certificate(certificates["projected"]),
+        }
+    return record
+
+
+def _certificate(certificate: Certificate) -> dict[str, Any]:
+    import attrs
+
+    return {
+        **attrs.asdict(certificate),
+        "is_bound": certificate.is_bound,
+        "verdict": certificate.verdict,
+    }
+
+
+def _print(
+    specs: dict[str, Any],
+    level: Level,
+    views: dict[str, _View],
+    certificates: dict[str, Certificate],
+    why: str | None,
+) -> None:
+    from rich.text import Text
+
+    out = console()
+    title = f"{specs['weighting'].name} · {specs['process'].name} · {specs['schedule'].name}"
+    columns = [">t", ">λ", ">w̃", ">plain weight"]
+    if "projected" in views:
+        columns += [">repaired w̃", ">repaired plain weight"]
+    listing = table(title, *columns)
+    for row, (t, lam) in enumerate(zip(level.t.tolist(), level.log_snr.tolist(), strict=True)):
+        values = [t, lam]
+        for view in views.values():
+            values += [float(view.w[row]), float(view.plain_weight[row])]
+        listing.add_row(*(number(value) for value in values))
+    out.print(listing)
+    if why is not None:
+        out.print(Text(why, style="yellow"))
+    for label, certificate in certificates.items():
+        style = "green" if certificate.is_bound else "red"
+        name = "the repair" if label else specs["weighting"].name
+        out.print(Text.assemble((f"{name} is ", "bold"), (certificate.verdict, style)))
+    first = certificates[""]
+    out.print(
+        f"isotonic distance {first.isotonic_distance:.4f}, negative share "
+        f"{first.negative_share:.4f}, total weight on the plain loss {first.total_weight:.4g}"
+    )

@@ -1,0 +1,36 @@
+"""What every component must satisfy, for plugin authors and for us.
+
+    from elbowroom.conformance import check_weighting
+
+    def test_min_snr():
+        check_weighting(MinSNR())
+
+Each check runs all laws of a contract and fails with one AssertionError whose sentences say which
+laws are broken and how. The built-in components pass through the same calls.
+"""
+
+from __future__ import annotations
+
+from ..oracle import MixtureOracle, TableOracle, every_state
+from .dataset import check_dataset
+from .denoiser import check_denoiser
+from .metric import check_metric
+from .process import check_process
+from .sampler import check_sampler
+from .schedule import check_schedule
+from .time_sampler import check_time_sampler
+from .weighting import check_weighting
+
+__all__ = [
+    "MixtureOracle",
+    "TableOracle",
+    "check_dataset",
+    "check_denoiser",
+    "check_metric",
+    "check_process",
+    "check_sampler",
+    "check_schedule",
+    "check_time_sampler",
+    "check_weighting",
+    "every_state",
+]

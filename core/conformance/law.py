@@ -1,0 +1,59 @@
+"""A law is a function whose docstring states it and which raises when it is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def run(subject: object, laws: Iterable[Callable[..., None]], *arguments: Any) -> None:
+    """Run every law; one AssertionError tells all that are broken."""
+    broken = []
+    for law in laws:
+        try:
+            law(*arguments)
+        except AssertionError as error:
+            broken.append(f"{_statement(law)} But {error}")
+        except Exception as error:
+            broken.append(f"{_statement(law)} But it raised {type(error).__name__}: {error}")
+    if broken:
+        count = "a law" if len(broken) == 1 else f"{len(broken)} laws"
+        listed = "\n".join(f"  - {sentence}" for sentence in broken)
+        raise AssertionError(f"{subject!r} breaks {count}:\n{listed}")
+
+
+def _statement(law: Callable[..., None]) -> str:
+    return (law.__doc__ or law.__name__).strip().splitlines()[0]
+
+
+def ensure(holds: bool | Tensor, otherwise: str) -> None:
+    """Raise with the sentence unless the condition holds (everywhere)."""
+    if not bool(torch.as_tensor(holds).all()):
+        raise AssertionError(otherwise)
+
+
+def close(got: Tensor, wanted: Tensor, what: str, *, relative: float, absolute: float = 0.0) -> None:
+    """Raise, naming the worst place, unless two tensors agree."""
+    got, wanted = torch.broadcast_tensors(got.double(), wanted.double())
+    excess = (got - wanted).abs() - relative * wanted.abs() - absolute
+    worst = int(excess.flatten().nan_to_num(torch.inf).argmax())
+    if not bool((excess <= 0).all()):
+        a, b = got.flatten()[worst].item(), wanted.flatten()[worst].item()
+        raise AssertionError(f"{what} is {a:.6g} where {b:.6g} is due")
+
+
+def chi_square(counts: Tensor, expected: Tensor) -> float:
+    """The p-value of observed counts [S] against expected ones [S] (few-count cells pooled)."""
+    rare = expected < 5
+    observed = torch.cat([counts[~rare], counts[rare].sum().reshape(1)]).double()
+    due = torch.cat([expected[~rare], expected[rare].sum().reshape(1)]).double()
+    impossible = due <= 0
+    if bool((observed[impossible] > 0).any()):
+        return 0.0
+    observed, due = observed[~impossible], due[~impossible]
+    statistic = ((observed - due) ** 2 / due).sum()
+    freedom = torch.tensor((len(due) - 1) / 2, dtype=torch.float64)
+    return float(torch.special.gammaincc(freedom, statistic / 2)) if len(due) > 1 else 1.0

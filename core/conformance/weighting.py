@@ -1,0 +1,80 @@
+"""Laws of a weighting. Being a bound is not one of them: the certificate speaks of that."""
+
+from __future__ import annotations
+
+import torch
+
+from ..level import Level
+from ..process import Process
+from ..registry import registry
+from ..schedule import Schedule
+from ..weighting import Weighting
+from .law import close, ensure, run
+
+Settings = list[tuple[Process, Schedule]]
+
+
+def check_weighting(weighting: Weighting) -> None:
+    """Every law of a weighting, under the built-in processes and their natural schedules."""
+    run(weighting, [_finite, _plain_weight, _elementwise, _invariance], weighting, _settings())
+
+
+def _settings() -> Settings:
+    found = registry()
+    settings = []
+    for name in ("gaussian", "masked"):
+        process = found.find("process", name).load()()
+        settings.append((process, found.find("schedule", process.natural_schedule).load()()))
+    return settings
+
+
+def _levels(schedule: Schedule, process: Process, dtype: torch.dtype = torch.float64) -> Level:
+    t = torch.linspace(0.001, 0.999, 999, dtype=torch.float64)
+    return Level.of(t.to(dtype), schedule, process)
+
+
+def _finite(weighting: Weighting, settings: Settings) -> None:
+    """w is finite inside (0, 1), in float32 and float64."""
+    for process, schedule in settings:
+        for dtype in (torch.float32, torch.float64):
+            level = _levels(schedule, process, dtype)
+            w = weighting.prepare(schedule, process)(level)
+            bad = level.t[~w.isfinite()].tolist()
+            ensure(not bad, f"it is not finite at t = {bad[:3]} ({process}, {dtype}).")
+
+
+def _plain_weight(weighting: Weighting, settings: Settings) -> None:
+    """plain_weight is w * elbo_weight, and finite up to both ends."""
+    for process, schedule in settings:
+        ready, level = weighting.prepare(schedule, process), _levels(schedule, process)
+        given, due = ready.plain_weight(level), ready(level) * level.elbo_weight
+        close(given, due, f"plain_weight under {process}", relative=1e-8, absolute=1e-12)
+        ends = torch.tensor([1e-9, 1 - 1e-9], dtype=torch.float64)
+        at = ready.plain_weight(Level.of(ends, schedule, process))
+        ensure(at.isfinite(), f"it is {at.tolist()} near t = 0 and 1 under {process}, {schedule}.")
+
+
+def _elementwise(weighting: Weighting, settings: Settings) -> None:
+    """w is computed elementwise and keeps the shape and precision of the level."""
+    x, t = torch.zeros(4, 2, 2), torch.tensor([0.2, 0.4, 0.6, 0.8])
+    for process, schedule in settings:
+        ready, flat = weighting.prepare(schedule, process), Level.of(t, schedule, process)
+        for name, function in (("w", ready), ("plain_weight", ready.plain_weight)):
+            spread = function(flat.over(x))
+            shape = tuple(spread.shape)
+            ensure(shape == (4, 1, 1), f"{name} has shape {shape} for (4, 1, 1).")
+            ensure(spread.dtype == t.dtype, f"{name} turned {t.dtype} into {spread.dtype}.")
+            close(spread.flatten(), function(flat), f"{name} of a spread level", relative=1e-6)
+
+
+def _invariance(weighting: Weighting, settings: Settings) -> None:
+    """w depends on lambda alone, or says NaN where there is no schedule."""
+    lam = torch.linspace(-4, 4, 17, dtype=torch.float64)
+    for process, schedule in settings:
+        ready = weighting.prepare(schedule, process)
+        free = ready(Level.at(lam, process))
+        if bool(free.isnan().all()):
+            continue  # it says that it depends on the schedule
+        ensure(~free.isnan(), "without a schedule it answers NaN at some levels only.")
+        under = ready(Level.of(schedule.time(lam), schedule, process))
+        close(under, free, f"w under {schedule} at the same lambda", relative=1e-5, absolute=1e-9)

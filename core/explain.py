@@ -1,0 +1,111 @@
+"""What a config means: every default filled in, who supplies what, how large, and is it a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from .assemble import Parts, build_parts, natural_schedule
+from .certificate import Certificate, certify
+from .component_spec import ComponentSpec
+from .config import Config, dump_yaml, to_plain
+from .errors import ElbowroomError
+
+
+@attrs.frozen(eq=False)
+class Explanation:
+    """A config, explained as far as it goes."""
+
+    config: dict[str, Any]  # resolved
+    yaml: str
+    components: dict[str, dict[str, Any]]  # kind -> name, distribution, version, owner
+    parameters: int | None
+    no_parameters: str  # why they are not known
+    certificate: Certificate
+
+    def record(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "config": self.config,
+            "components": self.components,
+            "parameters": self.parameters,
+            "parameters_unknown_because": self.no_parameters or None,
+            "certificate": {
+                **attrs.asdict(self.certificate),
+                "is_bound": self.certificate.is_bound,
+                "verdict": self.certificate.verdict,
+            },
+        }
+
+
+def explain_config(config: Config) -> Explanation:
+    """Build what the config names, without data files or memory for weights where it can."""
+    config = with_natural_schedule(config)
+    try:
+        parts = build_parts(config)
+    except ElbowroomError as error:
+        if config.data is None:
+            raise
+        # a data set that is not on this machine must not keep the rest from being explained
+        parts = build_parts(attrs.evolve(config, data=None))
+        count, reason = None, f"the data cannot be read: {error}"
+    else:
+        count, reason = count_parameters(parts)
+    return Explanation(
+        to_plain(config),
+        dump_yaml(config),
+        dict(describe_components(config)),
+        count,
+        reason,
+        certify(parts.weighting, parts.schedule, parts.process),
+    )
+
+
+def with_natural_schedule(config: Config) -> Config:
+    """The config with the schedule it will use written out."""
+    if config.schedule is not None:
+        return config
+    return attrs.evolve(config, schedule=natural_schedule(config.process.build()))
+
+
+def count_parameters(parts: Parts) -> tuple[int | None, str]:
+    """(count, "") or (None, why not); on the meta device, so that size costs nothing."""
+    import torch
+
+    if parts.config.denoiser is None:
+        return None, "the config names no denoiser"
+    if parts.data is None:
+        return None, "the config names no data"
+    with torch.device("meta"):
+        network = parts.config.denoiser.build(parts.process.signature())
+    return sum(parameter.numel() for parameter in network.parameters()), ""
+
+
+def describe_components(config: Config) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each component the config names: kind -> who supplies it."""
+    sections = {
+        "dataset": config.data,
+        "process": config.process,
+        "schedule": config.schedule,
+        "weighting": config.weighting,
+        "denoiser": config.denoiser,
+        "time_sampler": config.objective.times,
+        "sampler": config.sampler,
+    }
+    for kind, spec in sections.items():
+        if isinstance(spec, ComponentSpec):
+            yield kind, describe_component(spec)
+
+
+def describe_component(spec: ComponentSpec) -> dict[str, Any]:
+    """Who supplies one."""
+    if spec.component is None:
+        return {"name": spec.name, "distribution": None, "version": None, "owner": "Python"}
+    owner = spec.component.owner
+    return {"name": spec.name, "owner": str(owner), **_ends(owner.record())}
+
+
+def _ends(record: dict[str, str]) -> dict[str, str | None]:
+    return {"distribution": None, "version": None, **record}
