@@ -1,0 +1,92 @@
+"""The plugin author's guide says what is so."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from elbowroom.component import CONTRACTS, KINDS, import_target
+from elbowroom.hookspecs import PLUGIN_API, Hooks
+from elbowroom.registry import Registry
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+EXAMPLE = ROOT / "docs" / "examples" / "elbowroom-min-snr"
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", GUIDE, flags=re.DOTALL | re.MULTILINE)
+PYTHON = [source for language, source in BLOCKS if language == "python"]
+
+
+def signatures():
+    """Each hook as the guide must write it: name and arguments."""
+    for name, hook in vars(Hooks).items():
+        if not name.startswith("_"):
+            yield f"{name}({', '.join(list(inspect.signature(hook).parameters)[1:])})"
+
+
+def test_every_hook_is_documented_with_its_exact_arguments():
+    """The guide's tables list the hooks, all of them, in order, and nothing else."""
+    documented = re.findall(r"^\| `(\w+\([^`]*\))` \|", GUIDE, flags=re.MULTILINE)
+    assert documented == list(signatures())
+
+
+def test_every_kind_is_documented_with_its_contract():
+    """The guide's table of kinds has each kind, and the class it derives from can be imported."""
+    rows = re.findall(r"^\| `(\w+)` \| (?:`([\w.]+)`|any class) \|", GUIDE, flags=re.MULTILINE)
+    assert [kind for kind, _ in rows] == list(KINDS)
+    for kind, written in rows:
+        assert bool(written) == (kind in CONTRACTS)
+        if written:
+            module, _, name = written.rpartition(".")
+            assert import_target(f"{module}:{name}") is import_target(CONTRACTS[kind])
+
+
+def test_the_guide_shows_the_example_as_it_is():
+    """The plugin in the guide is the example's file, and the metadata agrees."""
+    assert (EXAMPLE / "my_plugin.py").read_text(encoding="utf-8") in PYTHON
+    (shown,) = [source for language, source in BLOCKS if language == "toml"]
+    lines = (EXAMPLE / "pyproject.toml").read_text(encoding="utf-8").splitlines()
+    assert set(shown.split("\n")) <= {*lines, ""}
+
+
+def test_the_guide_speaks_of_this_plugin_api():
+    """The version in the guide is the version of the hooks."""
+    assert f"is API {PLUGIN_API[0]}.{PLUGIN_API[1]}." in " ".join(GUIDE.split())
+
+
+@pytest.mark.parametrize("number", range(len(PYTHON)))
+def test_the_guides_code_runs(number, monkeypatch, capsys):
+    """Every block of Python in the guide runs where the example is importable."""
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    exec(compile(PYTHON[number], f"docs/plugins.md block {number}", "exec"), {"__name__": "guide"})
+
+
+def test_the_guides_ideas_work_from_a_file(tmp_path):
+    """The two classes to try, put in my.py, are what the guide's config names."""
+    (tmp_path / "my.py").write_text(PYTHON[0] + PYTHON[1])
+    config = yaml.safe_load(next(source for language, source in BLOCKS if language == "yaml"))
+    empty = Registry.load([], {})
+    weighting = empty.find("weighting", config["weighting"].pop("name"), tmp_path).load()
+    assert weighting(**config["weighting"]).gamma == 3
+    assert empty.find("schedule", config["schedule"], tmp_path).load()
+
+
+def test_an_idea_is_short():
+    """A weighting to try takes seven lines, a schedule four."""
+    for source, most in zip(PYTHON, (7, 4), strict=False):
+        assert len([line for line in source.splitlines() if line.strip()]) <= most
+
+
+def test_every_link_inside_the_guide_leads_somewhere():
+    """Anchors are headings and paths exist."""
+    headings = {
+        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-")
+        for h in re.findall(r"^#+ (.*)$", GUIDE, flags=re.MULTILINE)
+    }
+    for target in re.findall(r"\]\(([^)]+)\)", GUIDE):
+        if target.startswith("#"):
+            assert target[1:] in headings
+        else:
+            assert (ROOT / "docs" / target).exists(), target
