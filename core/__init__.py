@@ -10,6 +10,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .assembly import assemble
+    from .config import Config, load_config
     from .dataset import Batch, Dataset, DataSpec, Split
     from .denoiser import Denoiser
     from .diffusion import Diffusion
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Batch": "dataset",
-    "assemble": "assemble",
     "CategoricalPrediction": "prediction",
+    "Config": "config",
     "ConfigError": "errors",
     "DataSpec": "dataset",
     "Dataset": "dataset",
@@ -54,7 +56,9 @@ _HOMES = {
     "Step": "process",
     "TimeSampler": "time_sampler",
     "Weighting": "weighting",
+    "assemble": "assembly",
     "hookimpl": "hookspecs",
+    "load_config": "config",
 }
 
 __all__ = [  # noqa: PLE0604  # computed from the table above, which mypy sees as imports

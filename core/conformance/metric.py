@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 
 import torch
 
-from ..metric import Metric
+from ..dataset import Dataset
+from ..metric import Figure, Metric, Subject, as_figure
 from .law import ensure, run
 
 
-def check_metric(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """Every law of a metric; ``build`` makes a fresh one, ``samples`` are integers it can eat."""
-    run(build, [_figures, _batching, _order], build, samples)
+def check_metric(
+    build: Callable[[], Metric], samples: torch.Tensor, data: Dataset | None = None
+) -> None:
+    """Every law of a metric of samples.
+
+    ``build`` makes a fresh one, ``samples`` are integers it can eat, and ``data`` is what they are
+    compared with (``build`` prepares the metric itself where none is given).
+    """
+
+    def fresh() -> Metric:
+        metric = build()
+        if data is not None:
+            metric.prepare(Subject(data))
+        return metric
+
+    run(build, [_figures, _protocol, _batching, _order, _repeat], fresh, samples)
 
 
 def _figures(build: Callable[[], Metric], samples: torch.Tensor) -> None:
     """It says finite figures."""
     metric = build()
     metric.update(samples, None)
-    figures = metric.compute()
+    figures = _said(metric)
     ensure(len(figures) > 0, "it says nothing.")
-    bad = [name for name, value in figures.items() if not math.isfinite(value)]
+    bad = [name for name, figure in figures.items() if not math.isfinite(figure.value)]
     ensure(not bad, f"{bad} are not finite.")
+
+
+def _protocol(build: Callable[[], Metric], samples: torch.Tensor) -> None:
+    """What its figures are of can be written as JSON."""
+    metric = build()
+    metric.update(samples, None)
+    for name, figure in _said(metric).items():
+        try:
+            json.dumps(figure.plain())
+        except (TypeError, ValueError) as error:
+            raise AssertionError(f"{name} cannot: {error}.") from None
 
 
 def _batching(build: Callable[[], Metric], samples: torch.Tensor) -> None:
@@ -36,15 +62,33 @@ def _batching(build: Callable[[], Metric], samples: torch.Tensor) -> None:
 
 
 def _order(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """The figures do not depend on the order of the samples."""
+    """The figures do not depend on the order of the samples (beyond their standard errors)."""
     forward, backward = build(), build()
     forward.update(samples, None)
     backward.update(samples.flip(0), None)
-    _agree(forward, backward, "backwards")
+    _agree(forward, backward, "backwards", errors=1.0)
 
 
-def _agree(one: Metric, other: Metric, how: str) -> None:
-    first, second = one.compute(), other.compute()
-    for name, value in first.items():
-        near = math.isclose(value, second[name], rel_tol=1e-4, abs_tol=1e-6)
-        ensure(near, f"{name} is {second[name]:.6g} {how}, {value:.6g} otherwise.")
+def _repeat(build: Callable[[], Metric], samples: torch.Tensor) -> None:
+    """Asking twice gives the same answer, whatever the global random generator does."""
+    metric = build()
+    metric.update(samples, None)
+    first = _said(metric)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        second = _said(metric)
+    for name, figure in first.items():
+        ensure(figure.value == second[name].value, f"{name} changed when it was asked for again.")
+
+
+def _said(metric: Metric) -> dict[str, Figure]:
+    return {name: as_figure(value) for name, value in metric.compute().items()}
+
+
+def _agree(one: Metric, other: Metric, how: str, errors: float = 0.0) -> None:
+    first, second = _said(one), _said(other)
+    for name, figure in first.items():
+        allowed = 1e-6 + errors * (figure.standard_error or 0.0)
+        value, otherwise = second[name].value, figure.value
+        near = math.isclose(value, otherwise, rel_tol=1e-4, abs_tol=allowed)
+        ensure(near, f"{name} is {value:.6g} {how}, {otherwise:.6g} otherwise.")

@@ -225,7 +225,8 @@ def _bound_is_entropy(setting: _Setting) -> None:
 
 def _reverse(setting: _Setting) -> None:
     """Ancestral steps with the exact denoiser draw from the data's own distribution."""
-    process, predict, steps, count = setting.process, setting.table.predict(setting.process), 48, 4000
+    process, predict = setting.process, setting.table.predict(setting.process)
+    steps, count = 192, 3000  # many steps: two tokens seldom change in the same one
     t = 1 - torch.arange(steps + 1, dtype=torch.float64) / steps
     noise = Noise.of(6, count)
     z = process.prior(noise)
@@ -246,7 +247,8 @@ def _reverse(setting: _Setting) -> None:
 
 def _inactive(setting: _Setting) -> None:
     """A step that active_steps rules out does not change the sample."""
-    process, predict, steps, count = setting.process, setting.table.predict(setting.process), 16, 32
+    process, predict = setting.process, setting.table.predict(setting.process)
+    steps, count = 16, 32
     t = 1 - torch.arange(steps + 1, dtype=torch.float64) / steps
     noise = Noise.of(7, count)
     active = process.active_steps(Level.of(t, setting.schedule, process), noise)

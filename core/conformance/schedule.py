@@ -41,7 +41,7 @@ def _elementwise(schedule: Schedule) -> None:
         value = function(t)
         ensure(value.shape == t.shape, f"{name} has shape {tuple(value.shape)} for (2, 3).")
         ensure(value.dtype == t.dtype, f"{name} turned {t.dtype} into {value.dtype}.")
-        close(function(t[1, 2]), value[1, 2], f"{name} of one time alone", relative=1e-5)
+        close(function(t[0, 0]), value[0, 0], f"{name} of one time alone", relative=1e-5)
 
 
 def _rate(schedule: Schedule) -> None:
