@@ -61,9 +61,38 @@ _HOMES = {
     "load_config": "config",
 }
 
-__all__ = [  # noqa: PLE0604  # computed from the table above, which mypy sees as imports
-    *_HOMES,
+__all__ = [
+    "PLUGIN_API",
+    "Batch",
+    "CategoricalPrediction",
+    "Config",
+    "ConfigError",
+    "DataSpec",
+    "Dataset",
+    "Denoiser",
+    "Diffusion",
+    "ElbowroomError",
+    "Frame",
+    "IncompatibleError",
+    "Level",
+    "Metric",
+    "Noise",
+    "PluginError",
+    "Process",
+    "RealPrediction",
+    "RunEvent",
+    "Sampler",
+    "Samples",
+    "Schedule",
+    "Signature",
+    "Split",
+    "Step",
+    "TimeSampler",
+    "Weighting",
     "__version__",
+    "assemble",
+    "hookimpl",
+    "load_config",
 ]
 
 

@@ -105,7 +105,12 @@ def table_cascade(
             )
     first = process.prior_kl(x, levels[-1].over(x))
     return Cascade(
-        t, table.probabilities, torch.stack(decoder), first, torch.stack(steps), torch.stack(transition)
+        t,
+        table.probabilities,
+        torch.stack(decoder),
+        first,
+        torch.stack(steps),
+        torch.stack(transition),
     )
 
 
@@ -177,7 +182,9 @@ def mixture_cascade(
         if i < len(t) - 1:
             transition.append(_normal_transition_kl(mixture, predict, here, below))
     first = process.prior_kl(x, levels[-1].over(x))
-    return Cascade(t, probability, torch.stack(decoder), first, torch.stack(steps), torch.stack(transition))
+    return Cascade(
+        t, probability, torch.stack(decoder), first, torch.stack(steps), torch.stack(transition)
+    )
 
 
 def _normal_nodes() -> tuple[Tensor, Tensor]:
@@ -205,9 +212,10 @@ def _normal_transition_kl(
     probability = (mixture.weights * weights[:, None]).reshape(-1)
     z_t = z_t.reshape(-1, 1)  # [n K, 1]
 
-    log_joint = mixture.weights.log() - (
-        (z_t - a_t * mixture.means) ** 2 / var_t + (2 * torch.pi * var_t).log()
-    ) / 2
+    log_joint = (
+        mixture.weights.log()
+        - ((z_t - a_t * mixture.means) ** 2 / var_t + (2 * torch.pi * var_t).log()) / 2
+    )
     share = log_joint.log_softmax(-1)  # [n K, K] log responsibility given z_t
     gain = ratio * var_s / var_t
     mean = a_s * mixture.means + gain * (z_t - a_t * mixture.means)  # [n K, K]
@@ -222,5 +230,5 @@ def _normal_transition_kl(
     p_mean = ((1 - k) * a_s * x_hat + k * z_t / ratio).unsqueeze(-1)
     p_var = there.noise_share * (1 - k)
     log_p = -((z_s - p_mean) ** 2 / p_var + (2 * math.pi * p_var).log()) / 2
-    kl = (share.exp() * ((log_q - log_p) @ weights)).sum(-1)
+    kl: Tensor = (share.exp() * ((log_q - log_p) @ weights)).sum(-1)
     return probability @ kl

@@ -2,17 +2,27 @@
 
 A data set yields integers ``0 .. levels-1`` (pixels, tokens) and labels. Processes encode them
 as they need, so bits per dimension and samples are comparable whatever the process.
+
+A split is *indexable* and stateless: which examples make up a batch is decided elsewhere
+(:mod:`elbowroom.order` in training, plain order in evaluation), so a split may live on disk and
+be read by any number of workers.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import attrs
 
+from .errors import ElbowroomError, did_you_mean
+
 if TYPE_CHECKING:
     from torch import Tensor
+
+SPLITS = ("train", "validation", "test")
+"""The splits every data set has; they share no example."""
 
 
 @attrs.frozen
@@ -39,6 +49,9 @@ class Batch:
     x: Tensor  # [B, *shape] integers
     y: Tensor | None = None  # [B] labels
 
+    def __len__(self) -> int:
+        return len(self.x)
+
 
 class Split(ABC):
     """A fixed, indexable part of a data set."""
@@ -49,6 +62,15 @@ class Split(ABC):
     @abstractmethod
     def take(self, indices: Tensor) -> Batch:
         """The examples at ``indices`` [B], in that order."""
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Every example once, in the split's own order, at most ``size`` at a time."""
+        import torch
+
+        if size < 1:
+            raise ValueError(f"a batch has at least 1 example, not {size}")
+        for start in range(0, len(self), size):
+            yield self.take(torch.arange(start, min(start + size, len(self))))
 
 
 class Dataset(ABC):
@@ -61,3 +83,12 @@ class Dataset(ABC):
     @abstractmethod
     def split(self, name: str) -> Split:
         """``train``, ``validation`` or ``test``; each always the same examples."""
+
+
+def check_split(name: str) -> str:
+    """``name`` if it is one of :data:`SPLITS`; otherwise an error that lists them."""
+    if name not in SPLITS:
+        raise ElbowroomError(
+            f"no split {name!r}{did_you_mean(name, SPLITS)}: a data set has {', '.join(SPLITS)}"
+        )
+    return name

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from .assemble import Parts, build_parts, natural_schedule
+from .assembly import Parts, build_parts, natural_schedule
 from .certificate import Certificate, certify
 from .component_spec import ComponentSpec
 from .config import Config, dump_yaml, to_plain

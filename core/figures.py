@@ -73,9 +73,9 @@ def _total_weight_figure(registry: Registry, folder: Path) -> Path:
     figure, (axes,) = _axes(1, (6, 4))
     masked, cosine = _masked_cosine(registry)
     t = _times()
-    for name in LABELS:
+    for name, label in LABELS.items():
         weight = _weighting(registry, name).plain_weight(Level.of(t, cosine, masked))
-        axes.plot(t, weight, STYLES[name], label=LABELS[name], color=COLOURS[name])
+        axes.plot(t, weight, STYLES[name], label=label, color=COLOURS[name])
     axes.set_ylim(0, 6)
     axes.set_xlim(0, 1)
     axes.set_title("Total weight on the cross-entropy, cosine schedule")

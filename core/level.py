@@ -73,7 +73,7 @@ class Level:
 
         return self._map(lambda value: spread(value, x, dtype))
 
-    def select(self, index: Tensor | slice) -> Level:
+    def select(self, index: Tensor | slice | int) -> Level:
         """The levels of some of the samples."""
         return self._map(lambda value: value[index])
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 import attrs
@@ -48,7 +48,7 @@ def philox(
     return c0, c1, c2, c3
 
 
-@lru_cache(maxsize=None)
+@cache
 def _label_word(label: str) -> int:
     return zlib.crc32(label.encode())
 

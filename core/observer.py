@@ -1,8 +1,16 @@
-"""What observers are told: one frozen object a hook, so that it can grow without breaking them."""
+"""What observers are told: one frozen object a hook, so that it can grow without breaking them.
+
+Names of scalars: ``loss`` (what is minimised), ``bits_per_dim`` (the ELBO's diffusion term of the
+training batches), ``learning_rate``, ``gradient_norm``, ``images_per_second``, and in an evaluation
+``validation/bits_per_dim`` with ``validation/standard_error``. Curves: ``loss_by_level`` and
+``elbo_by_level``, over lambda, in bits per dimension per unit of lambda: the area under the second
+is ``bits_per_dim``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,4 +31,32 @@ class RunEvent:
     scalars: Mapping[str, float] = attrs.Factory(dict)
     curves: Mapping[str, tuple[Tensor, Tensor]] = attrs.Factory(dict)  # name -> (x, y)
     images: Mapping[str, Tensor] = attrs.Factory(dict)  # name -> uint8 [H, W, C]
-    reason: str = ""  # why a run ended
+    reason: str = ""  # why a run ended: "finished", "interrupted" or "failed: ..."
+    path: Path | None = None  # of the checkpoint that was saved
+
+
+class Observers:
+    """The observing plugins of a run. One that fails is left out, with a warning."""
+
+    def __init__(self, hook: Any = None, without: Collection[str] = ()) -> None:
+        """``hook`` is pluggy's relay; ``without`` names plugins that shall not be told."""
+        self._hook = hook
+        self._without = set(without)
+
+    def tell(self, happened: str, event: RunEvent) -> None:
+        """Call the hook ``happened`` of every observer."""
+        if self._hook is None:
+            return
+        for implementation in reversed(getattr(self._hook, happened).get_hookimpls()):
+            name = implementation.plugin_name
+            if name in self._without or name.rpartition("/")[2] in self._without:
+                continue
+            try:
+                implementation.function(**dict.fromkeys(implementation.argnames, event))
+            except Exception as error:
+                self._without.add(name)
+                warnings.warn(
+                    f"observer {name} failed in {happened} and is left out from here on: "
+                    f"{type(error).__name__}: {error}",
+                    stacklevel=2,
+                )

@@ -44,7 +44,9 @@ class TableOracle:
 
     def posterior(self, process: Process, z: Tensor, level: Level) -> Tensor:
         """q(x | z), [B, S], at levels that broadcast against z [B, *D]."""
-        encoded = process.encode(self.states).to(torch.float64 if z.is_floating_point() else z.dtype)
+        encoded = process.encode(self.states).to(
+            torch.float64 if z.is_floating_point() else z.dtype
+        )
         log_joint = []
         for x, probability in zip(encoded, self.probabilities, strict=True):
             log_joint.append(probability.log() + process.log_likelihood(z, x.expand_as(z), level))

@@ -70,3 +70,7 @@ class CategoricalPrediction:
     """
 
     logits: Tensor
+
+    def at(self, where: Tensor) -> Tensor:
+        """The logits [K, V] of the positions marked in ``where`` [B, *D]."""
+        return self.logits[where]

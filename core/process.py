@@ -2,7 +2,7 @@
 
 A process turns data x into z at a level lambda, and its bound on the negative log-likelihood is
 
-    -log p(x)  <=  prior KL  +  reconstruction  +  integral of  price(lambda) E[plain loss]  dlambda.
+    -log p(x)  <=  prior KL + reconstruction + integral of price(lambda) E[plain loss] dlambda.
 
 The *plain loss* is what the network is asked (a squared error, a cross-entropy), elementwise and
 zero where nothing is asked; the *price* is what the bound charges for it. In discrete time a step

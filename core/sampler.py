@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import attrs
 
 from .level import Level
+from .path import Path, precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import torch
     from torch import Tensor
 
     from .noise import Noise
-    from .process import Process
+    from .process import Process, Step
     from .schedule import Schedule
 
 
@@ -60,12 +60,17 @@ class Samples:
 
 @attrs.frozen
 class Sampler(ABC):
-    """A grid and a step rule. ``needs`` is what it asks of a process's traits."""
+    """A grid and a step rule. ``needs`` is what it asks of a process's traits.
+
+    ``guidance`` above 1 pushes samples towards their label, away from what the model says
+    without one (see :mod:`elbowroom.guidance`); 1 is the model itself.
+    """
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
     steps: int = attrs.field(default=256, validator=attrs.validators.ge(1))
     grid: Literal["uniform", "cosine", "log-snr", "rho"] = "uniform"
+    guidance: float = attrs.field(default=1.0, kw_only=True, validator=attrs.validators.ge(0))
 
     @abstractmethod
     def frames(
@@ -77,7 +82,8 @@ class Sampler(ABC):
         """The end of the path alone."""
         for frame in self.frames(model, noise, cond):
             last = frame
-        assert last.x is not None and last.calls is not None, "the last frame must be finished"
+        assert last.x is not None, "the last frame must be finished"
+        assert last.calls is not None, "the last frame must say what it took"
         return Samples(last.x, last.calls)
 
     def levels(self, model: Model) -> Level:
@@ -85,43 +91,58 @@ class Sampler(ABC):
         t = GRIDS[self.grid](self.steps, model.schedule)
         return Level.of(t, model.schedule, model.process)
 
-    def finish(
-        self,
-        model: Model,
-        z: Tensor,
-        levels: Level,
-        noise: Noise,
-        cond: Tensor | None,
-        calls: Tensor,
-    ) -> Frame:
+    def path(self, model: Model, noise: Noise, cond: Tensor | None) -> Path:
+        """What stays the same from noise to data, guidance included."""
+        if self.guidance != 1:
+            from .guidance import guided
+
+            model = guided(model, self.guidance)
+        return Path(model, noise, cond)
+
+    def finish(self, path: Path, z: Tensor, levels: Level) -> Frame:
         """The last frame: z decoded, with one more look at the samples that need it."""
-        process = model.process
+        process = path.process
         rows = process.needs_last_look(z).nonzero().squeeze(1)
-        end = levels.select(rows.new_full((len(z),), -1)).over(z, precision(z))
-        x = process.decode(z, None, end, noise)
+        last = rows.new_full((len(z),), len(levels.log_snr) - 1, device=levels.log_snr.device)
+        end = levels.select(last).over(z, precision(z))
+        x = process.decode(z, None, end, path.noise)
         if len(rows):
             part, level = z[rows], end.select(rows)
-            prediction = model.predict(part, level, None if cond is None else cond[rows])
-            x = x.index_copy(0, rows, process.decode(part, prediction, level, noise.select(rows)))
-            calls = calls.index_add(0, rows, calls.new_ones(len(rows)))
-        return Frame(z, self.steps, x, calls)
+            prediction = path.predict(part, level, rows)
+            seen = process.decode(part, prediction, level, path.noise.select(rows))
+            x = x.index_copy(0, rows, seen)
+        return Frame(z, self.steps, x, path.calls)
 
 
-def precision(z: Tensor) -> torch.dtype:
-    """The precision of levels beside z: its own, or float64 beside integers, which have none."""
-    import torch
+@attrs.frozen
+class SteppingSampler(Sampler):
+    """A sampler whose batch walks the grid together: give the rule for one step."""
 
-    return z.dtype if z.is_floating_point() else torch.float64
+    @abstractmethod
+    def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
+        """z at ``step.to``, from z at ``step.level``; ask the network through ``path.predict``."""
+
+    def frames(
+        self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
+    ) -> Iterator[Frame]:
+        path, levels = self.path(model, noise, cond), self.levels(model)
+        z = path.start(z)
+        yield Frame(z, 0)
+        for i in range(self.steps):
+            step = path.step(levels, z, path.calls.new_full((len(z),), i))
+            z = self.advance(path, z, step).to(z.dtype)
+            yield Frame(z, i + 1)
+        yield self.finish(path, z, levels)
 
 
-def uniform_grid(steps: int, schedule: Schedule) -> Tensor:
+def uniform_grid(steps: int, _: Schedule) -> Tensor:
     """t falls evenly."""
     import torch
 
     return 1 - torch.arange(steps + 1, dtype=torch.float64) / steps
 
 
-def cosine_grid(steps: int, schedule: Schedule) -> Tensor:
+def cosine_grid(steps: int, _: Schedule) -> Tensor:
     """t = cos(pi/2 i/T): small steps near the noise."""
     import torch
 

@@ -31,7 +31,7 @@ class Schedule(ABC):
         import torch
 
         t = t.contiguous()  # forward mode refuses expanded tensors
-        _, slope = torch.func.jvp(self.log_snr, (t,), (torch.ones_like(t),))
+        slope: Tensor = torch.func.jvp(self.log_snr, (t,), (torch.ones_like(t),))[1]
         return -slope
 
     def time(self, log_snr: Tensor) -> Tensor:

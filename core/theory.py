@@ -126,7 +126,7 @@ def two_normals() -> MixtureOracle:
     )
 
 
-def _clueless(z: Tensor, level: Level) -> CategoricalPrediction:
+def _clueless(z: Tensor, _: Level) -> CategoricalPrediction:
     return CategoricalPrediction(torch.zeros(*z.shape, 3, dtype=torch.float64))
 
 
@@ -164,7 +164,5 @@ def _check(
     sides = {}
     for weighting in WEIGHTINGS:
         made = registry.find("weighting", weighting).load()()
-        sides[weighting] = cascade.theorem2(
-            cumulative_weights(made, schedule, process, cascade.t)
-        )
+        sides[weighting] = cascade.theorem2(cumulative_weights(made, schedule, process, cascade.t))
     return Check(name, cascade, sides)

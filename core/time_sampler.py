@@ -27,7 +27,7 @@ class TimeSampler(ABC):
         """(t, density), each [B] float64, for the samples of ``noise``."""
 
     def prepare(self, plain_weight: Callable[[Tensor], Tensor]) -> TimeSampler:
-        """A form that knows the objective's weight on the plain loss at each t (default: itself)."""
+        """A form that knows the weight on the plain loss at each t (default: itself)."""
         return self
 
 

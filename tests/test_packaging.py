@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import email
-import subprocess
-import sys
 import zipfile
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-FOLDERS = {"core": "elbowroom", "plugins": "elbowroom/plugins", "contrib": "elbowroom/contrib"}
+from tests.built_wheel import FOLDERS, ROOT, build_wheel
+
 NOT_SHIPPED = {".pyc"}
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
-    """The wheel built from a copy of the tree (so that no build folder is left behind)."""
-    import shutil
-
-    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in (*FOLDERS, "pyproject.toml", "README.md", "LICENSE"):
-        path = ROOT / name
-        if path.is_dir():
-            shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(path, source / name)
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", out, source]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stderr[-2000:]
-    return next(out.glob("*.whl"))
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_the_wheel_contains_every_file_of_the_package(wheel):

@@ -17,7 +17,7 @@ __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """The ``elbowroom`` command: what the user can mend is one message on stderr and exit code 2."""
+    """The ``elbowroom`` command: what the user can mend is one message and exit code 2."""
     from ..errors import ElbowroomError
 
     try:

@@ -55,7 +55,8 @@ def _print(explanation: Explanation) -> None:
     count = explanation.parameters
     out.print(
         Text.assemble(
-            ("parameters: ", "bold"), f"{count:,}" if count is not None else explanation.no_parameters
+            ("parameters: ", "bold"),
+            f"{count:,}" if count is not None else explanation.no_parameters,
         )
     )
     verdict = explanation.certificate

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from . import doctor
 from .show import JSON, console, print_json, table
 
 if TYPE_CHECKING:
@@ -13,15 +14,21 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("plugins")(plugins)
+    """Add the command and its sub-command."""
+    group = typer.Typer()
+    group.callback(invoke_without_command=True)(plugins)
+    doctor.register(group)
+    app.add_typer(group, name="plugins")
 
 
-def plugins(json: JSON = False) -> None:
+def plugins(context: typer.Context, json: JSON = False) -> None:
     """Every component by kind, who supplies it, what is broken and why.
 
     Example: elbowroom plugins --json
     """
+    if context.invoked_subcommand is not None:
+        return
+
     from ..registry import registry
 
     found = registry()

@@ -71,13 +71,10 @@ def _bounds(check: Check) -> object:
         f"Theorem 1 · {check.name} (nats)", ">i", ">E L^(i)", ">increment", ">transition KL"
     )
     bounds = check.cascade.expected_bounds.tolist()
+    increments, kl = check.cascade.increments.tolist(), check.cascade.transition_kl.tolist()
     for i, bound in enumerate(bounds):
         last = i == len(bounds) - 1
-        rest = (
-            ("", "")
-            if last
-            else (number(check.cascade.increments[i]), number(check.cascade.transition_kl[i]))
-        )
+        rest = ("", "") if last else (number(increments[i]), number(kl[i]))
         listing.add_row(str(i + 1), number(bound), *rest)
     return listing
 

@@ -49,7 +49,7 @@ def _stir(network: Denoiser) -> None:
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
 
 
-def _shape(network: Denoiser, build: object) -> None:
+def _shape(network: Denoiser, _: object) -> None:
     """The output has the shape the signature says: [B, *D], or [B, *D, V]; and it is finite."""
     signature = network.signature
     z, log_snr, cond = _inputs(signature)
@@ -60,13 +60,13 @@ def _shape(network: Denoiser, build: object) -> None:
     ensure(out.isfinite(), "it is not finite.")
 
 
-def _deterministic(network: Denoiser, build: object) -> None:
+def _deterministic(network: Denoiser, _: object) -> None:
     """In eval mode the same input gives the same output."""
     inputs = _inputs(network.signature)
     close(network(*inputs), network(*inputs), "a second output", relative=0)
 
 
-def _separate(network: Denoiser, build: object) -> None:
+def _separate(network: Denoiser, _: object) -> None:
     """Samples of a batch do not see each other: permuting the batch permutes the output."""
     _stir(network)
     z, log_snr, cond = _inputs(network.signature)

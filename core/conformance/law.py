@@ -35,7 +35,9 @@ def ensure(holds: bool | Tensor, otherwise: str) -> None:
         raise AssertionError(otherwise)
 
 
-def close(got: Tensor, wanted: Tensor, what: str, *, relative: float, absolute: float = 0.0) -> None:
+def close(
+    got: Tensor, wanted: Tensor, what: str, *, relative: float, absolute: float = 0.0
+) -> None:
     """Raise, naming the worst place, unless two tensors agree."""
     got, wanted = torch.broadcast_tensors(got.double(), wanted.double())
     excess = (got - wanted).abs() - relative * wanted.abs() - absolute

@@ -257,7 +257,9 @@ def _inactive(setting: _Setting) -> None:
     for i in range(steps):
         here, to = (setting.level(t[j].expand(count), z) for j in (i, i + 1))
         start = setting.level(t[0].expand(count), z)
-        after = process.reverse(z, predict(z, here), Step(torch.full((count,), i), here, to, start), noise)
+        after = process.reverse(
+            z, predict(z, here), Step(torch.full((count,), i), here, to, start), noise
+        )
         changed = (after != z).flatten(1).any(1) & ~active[:, i]
         ensure(~changed, f"step {i} changed a sample it was not to change.")
         z = after

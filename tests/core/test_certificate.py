@@ -19,6 +19,7 @@ from elbowroom.plugins.weightings.paper import EDM, IDDPM, Elbo, FlowMatching, S
 from elbowroom.plugins.weightings.simple import Simple
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.reference import reference
 
 BOUNDS = [Elbo(), Sigmoid(), Sigmoid(k=2.0), FlowMatching(), Simple()]

@@ -24,6 +24,7 @@ from elbowroom.plugins.weightings.simple import Simple
 from elbowroom.theory import three_tokens
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.core import toy
 from tests.reference import reference, tensor
 
@@ -53,10 +54,7 @@ def _integral(objective, predict):
 
 
 CASES = [
-    (schedule, eps, name)
-    for schedule in MASKING
-    for eps in ("0", "1e-4")
-    for name in WEIGHTINGS
+    (schedule, eps, name) for schedule in MASKING for eps in ("0", "1e-4") for name in WEIGHTINGS
 ]
 
 
@@ -102,7 +100,9 @@ def test_the_objective_does_not_depend_on_the_time_sampler(times, name, steps):
     if steps is None:
         due = _integral(objective, toy.context)
     else:
-        due = float((objective.plain_weight(t) * toy.expected_plain(toy.context, objective.level(t))).mean())
+        due = float(
+            (objective.plain_weight(t) * toy.expected_plain(toy.context, objective.level(t))).mean()
+        )
     assert abs(float(means.mean()) - due) < 5 * error + 1e-4 * due
 
 
@@ -129,7 +129,9 @@ def test_simple_does_depend_on_the_schedule():
 @pytest.mark.parametrize("name", ["elbo", "sigmoid_k0", "iddpm"])
 def test_discrete_time_tends_to_continuous_time(name):
     """With the tempered denoiser the sum over T steps approaches the integral as the file says."""
-    rows = reference()["theorem_check_masked"]["T_to_infinity (cosine, tempered_0.5 denoiser), positive loss"]
+    rows = reference()["theorem_check_masked"][
+        "T_to_infinity (cosine, tempered_0.5 denoiser), positive loss"
+    ]
     table = attrs.evolve(three_tokens(), power=0.5)
     process = Masked().bind(DataSpec((3,), 3))
     predict, z = table.predict(process), every_state((3,), 4)
@@ -141,7 +143,11 @@ def test_discrete_time_tends_to_continuous_time(name):
         for x, probability in zip(table.states, table.probabilities, strict=True):
             spread = level.over(torch.zeros(len(t), 1))
             q = torch.stack(
-                [process.log_likelihood(one.expand(len(t), -1), x.expand(len(t), -1), spread) for one in z], 1
+                [
+                    process.log_likelihood(one.expand(len(t), -1), x.expand(len(t), -1), spread)
+                    for one in z
+                ],
+                1,
             ).exp()
             plain = process.plain_loss(x.expand_as(z), z, said, level).sum(1)
             plain = torch.where(q > 0, plain, 0.0)
@@ -230,9 +236,10 @@ def _exact_bound(process, schedule, table):
         plain = torch.where((q > 0).any(0), plain, 0.0)
         total += probability * ((q @ plain) * level.elbo_weight * weights).sum()
         total += probability * process.prior_kl(x[None], ends.select(1).over(x[None]))[0]
-        total += probability * process.reconstruction(
-            x[None], ends.select(0).over(x[None]), Noise.of(0, 1)
-        )[0]
+        total += (
+            probability
+            * process.reconstruction(x[None], ends.select(0).over(x[None]), Noise.of(0, 1))[0]
+        )
     return float(total)
 
 
@@ -260,7 +267,9 @@ def test_the_gaussian_bound_is_the_entropy():
     node_weights = node_weights / node_weights.sum()
     level = Level.of(t, schedule, process)
     total = 0.0
-    for x, probability in zip(process.encode(table.states).double(), table.probabilities, strict=True):
+    for x, probability in zip(
+        process.encode(table.states).double(), table.probabilities, strict=True
+    ):
         z = level.share.sqrt()[:, None] * x + level.noise_share.sqrt()[:, None] * nodes
         flat = z.reshape(-1, 1)
         here = level.select(torch.arange(2000).repeat_interleave(400)).over(flat)
@@ -345,9 +354,7 @@ def test_per_position_levels_fit():
     z = torch.full((1, 6), toy.MASK)
     plain = toy.PROCESS.plain_loss(toy.X, z, toy.fixed(z, None), None)
     got = float((objective.plain_weight(t) * plain).sum())
-    by_hand = sum(
-        float(objective.plain_weight(t[:, n]) * plain[:, n]) for n in range(6)
-    )
+    by_hand = sum(float(objective.plain_weight(t[:, n]) * plain[:, n]) for n in range(6))
     assert math.isclose(got, by_hand, rel_tol=1e-12)
 
 
@@ -378,7 +385,10 @@ def test_the_gaussian_objective_is_invariant_too(schedule):
         got = float((weighting.plain_weight(level) * plain * weights).sum() * (end - start))
         lam = low + (high - low) * t
         free = Level.at(lam, process)
-        due = float((weighting(free) * (free.snr * 0.49 / (2 * (1 + free.snr * 0.49))) * weights).sum() * (high - low))
+        due = float(
+            (weighting(free) * (free.snr * 0.49 / (2 * (1 + free.snr * 0.49))) * weights).sum()
+            * (high - low)
+        )
         assert math.isclose(got, due, rel_tol=1e-6)
 
 

@@ -14,6 +14,7 @@ from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosi
 from elbowroom.plugins.schedules.masking import Cosine, Linear
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.reference import reference, tensor
 
 PARAMETRISATIONS = ["eps", "x", "v", "flow", "edm"]
@@ -27,7 +28,12 @@ def test_built_in_processes_keep_every_law(process):
 
 @pytest.mark.parametrize(
     ("process", "schedule"),
-    [(Masked(), Linear()), (Masked(), VPCosine()), (Gaussian(), Cosine(eps=1e-5)), (Gaussian(), Flow())],
+    [
+        (Masked(), Linear()),
+        (Masked(), VPCosine()),
+        (Gaussian(), Cosine(eps=1e-5)),
+        (Gaussian(), Flow()),
+    ],
 )
 def test_any_schedule_serves_any_process(process, schedule):
     """The laws hold under the other process's schedules too."""

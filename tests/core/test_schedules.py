@@ -14,6 +14,7 @@ from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosi
 from elbowroom.plugins.schedules.masking import Cosine, Linear, Polynomial
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.reference import reference, tensor
 
 BUILT_IN = [Cosine(), Linear(), Polynomial(), VPCosine(), Flow(), EDM(), LinearLogSNR()]
@@ -34,7 +35,9 @@ def test_masking_schedules_agree_with_the_reference(name, eps):
     row = reference()["masked_table2"][f"schedule={name},eps={'0' if eps == 0 else '1e-4'}"]
     level = Level.of(tensor(reference()["t_points"]), MASKING[name](eps=eps), Masked())
     torch.testing.assert_close(level.share, tensor(row["alpha"]), rtol=1e-10, atol=0)
-    torch.testing.assert_close(level.noise_share, tensor(row["one_minus_alpha"]), rtol=1e-10, atol=0)
+    torch.testing.assert_close(
+        level.noise_share, tensor(row["one_minus_alpha"]), rtol=1e-10, atol=0
+    )
     torch.testing.assert_close(level.log_snr, tensor(row["log_snr_lambda"]), rtol=1e-10, atol=1e-10)
     slope = tensor(row["md4_dgamma_times_alpha = dalpha/(1-alpha) (negative)"])
     torch.testing.assert_close(level.elbo_weight, -slope, rtol=1e-10, atol=0)

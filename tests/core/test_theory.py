@@ -15,6 +15,7 @@ from elbowroom.registry import registry
 from elbowroom.theory import check_theorems, three_tokens
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.reference import reference, tensor
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
@@ -31,7 +32,9 @@ NAMES = {
 
 @pytest.fixture(scope="module")
 def checks():
-    return {name: check_theorems(registry(), name, 8) for name in ("optimal", "uniform", "tempered")}
+    return {
+        name: check_theorems(registry(), name, 8) for name in ("optimal", "uniform", "tempered")
+    }
 
 
 @pytest.mark.parametrize("denoiser", list(MASKED))

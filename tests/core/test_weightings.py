@@ -18,6 +18,7 @@ from elbowroom.plugins.weightings.paper import EDM, IDDPM, Elbo, FlowMatching, S
 from elbowroom.plugins.weightings.simple import Simple
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.reference import reference, tensor
 
 WEIGHTINGS = {
@@ -62,9 +63,7 @@ def test_gaussian_weightings_agree_with_table_1(name, schedule):
     level = Level.of(T, schedule(eps=0.0), Gaussian())
     torch.testing.assert_close(WEIGHTINGS[name](level), tensor(row["w_tilde"]), rtol=1e-10, atol=0)
     half = tensor(row["eps_mse_weight = -0.5*w_tilde*dlambda_dt"])  # ours weighs half the square
-    torch.testing.assert_close(
-        WEIGHTINGS[name].plain_weight(level), 2 * half, rtol=1e-10, atol=0
-    )
+    torch.testing.assert_close(WEIGHTINGS[name].plain_weight(level), 2 * half, rtol=1e-10, atol=0)
 
 
 @pytest.mark.parametrize("name", ["edm", "iddpm", "sigmoid_k0", "sigmoid_k2", "fm"])

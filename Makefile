@@ -1,0 +1,39 @@
+# Two commands do everything, set-up included:  make demo  and  make test
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+
+.PHONY: demo test test-all lint types format docs clean
+
+demo: $(STAMP)
+	$(BIN)/elbowroom theory
+	$(BIN)/elbowroom figures --out demo
+
+test: lint types
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/python tests/typecheck.py
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,13 @@
+"""Where what can be made again is kept between runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_home() -> Path:
+    """``$ELBOWROOM_CACHE``, or the user's usual folder for caches."""
+    if root := os.environ.get("ELBOWROOM_CACHE"):
+        return Path(root).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "elbowroom"

@@ -1,0 +1,23 @@
+"""Drawing from a categorical distribution without losing its tail.
+
+The value is where the CDF of the softmax reaches a uniform u, computed in float64. In float32 the
+largest Gumbel number, or the last bits of a cumulative sum, are cut off silently: rare values
+never come and the samples are sharper than the model, the more so the larger the vocabulary
+(Zheng et al. 2024, "Masked diffusion models are secretly time-agnostic masked models").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def draw_categorical(logits: Tensor, u: Tensor) -> Tensor:
+    """The value at which the CDF of softmax(logits) [..., V] reaches u [...] in (0, 1)."""
+    import torch
+
+    cdf = logits.double().softmax(-1).cumsum(-1)
+    reached = torch.searchsorted(cdf, (u.double() * cdf[..., -1]).unsqueeze(-1)).squeeze(-1)
+    return reached.clamp(max=logits.shape[-1] - 1)

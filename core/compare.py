@@ -1,0 +1,321 @@
+"""Comparing: the same benchmark for every point of a grid over config values.
+
+    OUT/
+      points/NAME/     a normal run each, named by its values
+      jobs/NAME/       what was asked of it, how far it is, how it ended (elbowroom.point)
+      results.json     everything that was found (elbowroom.results)
+      results.csv      one line a point
+      report.html      the same to be looked at (elbowroom.report)
+
+What is finished is not run again; what failed is shown with its reason while the others go on; what
+was interrupted goes on from its last checkpoint at the next call.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from .checkpoint import replace_text
+from .config import load_config, to_plain
+from .errors import ConfigError, ElbowroomError
+from .evaluate import Protocol
+from .interrupt import Interrupt
+from .launcher import Ended, Job, Launcher
+from .metric import Subject
+from .point import Point
+from .run_folder import RunFolder
+
+Status = Literal["finished", "failed", "interrupted", "running", "waiting"]
+
+
+@attrs.frozen
+class Axis:
+    """One config value that is varied."""
+
+    key: str
+    values: tuple[str, ...]  # as they are typed after ``key=``
+
+    @classmethod
+    def parse(cls, text: str) -> Axis:
+        """``process=gaussian,masked``; commas inside brackets and quotes belong to a value."""
+        key, equals, rest = text.partition("=")
+        values = tuple(value.strip() for value in _split(rest))
+        if not equals or not key.strip() or not all(values):
+            raise ConfigError(f"--vary {text}: write --vary KEY=VALUE,VALUE,...")
+        if key.strip() == "seed":
+            raise ConfigError("--vary seed: seeds are varied by --seeds N")
+        twice = [value for value in values if values.count(value) > 1]
+        if twice:
+            raise ConfigError(f"--vary {text}: {twice[0]} is named twice")
+        return cls(key.strip(), values)
+
+
+def _split(text: str) -> Iterator[str]:
+    """Parts between commas, minding brackets and quotes."""
+    depth, quote, start = 0, "", 0
+    for k, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in "{[(":
+            depth += 1
+        elif letter in "}])":
+            depth -= 1
+        elif letter == "," and not depth:
+            yield text[start:k]
+            start = k + 1
+    yield text[start:]
+
+
+@attrs.frozen(eq=False)
+class Cell:
+    """One point of the grid: what it is called, and how it stands."""
+
+    name: str
+    values: Mapping[str, str]  # what is varied -> its value here
+    seed: int
+    overrides: tuple[str, ...]
+    folder: Path
+    job: Path
+    point: Point | None  # None: its config cannot be read
+    problem: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its values, for people."""
+        return " · ".join(self.values.values()) or "as configured"
+
+
+@attrs.frozen(eq=False)
+class Comparison:
+    """A grid over a config."""
+
+    source: str  # a path or a preset's name
+    out: Path
+    overrides: tuple[str, ...] = ()
+    axes: tuple[Axis, ...] = ()
+    seeds: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    protocol: Protocol = attrs.field(factory=lambda: Protocol(checkpoint="last"))
+
+    def __attrs_post_init__(self) -> None:
+        keys = [axis.key for axis in self.axes]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise ConfigError(f"--vary {twice[0]}: it is varied twice")
+
+    def cells(self) -> list[Cell]:
+        """Every point, seeds innermost; an error that all of them share is raised."""
+        first = load_config(self.source, self.overrides).seed
+        choices = itertools.product(*(axis.values for axis in self.axes))
+        keys = [axis.key for axis in self.axes]
+        cells = [
+            self._cell(dict(zip(keys, values, strict=True)), seed)
+            for values in choices
+            for seed in range(first, first + self.seeds)
+        ]
+        problems = {cell.problem for cell in cells}
+        if all(cell.point is None for cell in cells):
+            raise ConfigError("\n".join(sorted(problems)))
+        return cells
+
+    def _cell(self, values: dict[str, str], seed: int) -> Cell:
+        words = [*(f"{key}={value}" for key, value in values.items()), f"seed={seed}"]
+        name = "__".join(_slug(word) for word in words)
+        overrides = (*self.overrides, *words)
+        folder, job = self.out / "points" / name, self.out / "jobs" / name
+        point, problem = None, ""
+        try:
+            point = Point(load_config(self.source, overrides), folder, self.protocol)
+            to_plain(point.config)
+        except ElbowroomError as error:
+            point, problem = None, str(error)
+        return Cell(name, values, seed, overrides, folder, job, point, problem)
+
+    def commands(self, cell: Cell) -> list[str]:
+        """The same point by hand."""
+        train = ["elbowroom", "train", self.source, *cell.overrides, "--out", str(cell.folder)]
+        return [shlex.join(train), shlex.join(self._evaluation(cell))]
+
+    def _evaluation(self, cell: Cell) -> list[str]:
+        asked = self.protocol
+        words = ["elbowroom", "evaluate", str(cell.folder)]
+        words += ["--samples", str(asked.samples), "--seed", str(asked.seed)]
+        words += ["--checkpoint", asked.checkpoint]
+        for metric in asked.metrics:
+            words += ["--metric", metric if isinstance(metric, str) else json.dumps(metric)]
+        return words + (["--features", asked.features] if asked.features else [])
+
+
+def _slug(word: str) -> str:
+    """A name that any file system and shell takes as it is, still one for each word."""
+    plain = word.replace("=", "-", 1)
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", plain)
+    if safe == plain and len(safe) <= 48:
+        return safe
+    return f"{safe[:40].strip('_')}-{sha256(word.encode()).hexdigest()[:8]}"
+
+
+# -- running
+
+
+@attrs.frozen
+class State:
+    """How a point stands."""
+
+    status: Status
+    reason: str = ""
+    doing: str = ""
+    done: int = 0
+    of: int = 0
+
+
+Watch = Callable[[Mapping[str, State]], None]
+
+
+def run_comparison(
+    comparison: Comparison,
+    cells: Sequence[Cell],
+    launcher: Launcher,
+    jobs: int = 1,
+    watch: Watch = lambda _: None,
+) -> dict[str, State]:
+    """Run what is missing; how every point stands at the end, by name.
+
+    SIGINT and SIGTERM end it cleanly: running points save themselves, and stand as interrupted.
+    """
+    states = {cell.name: _standing(cell) for cell in cells}
+    missing = [cell for cell in cells if states[cell.name].status == "waiting"]
+    if not missing:
+        watch(states)
+        return states
+    made = [_written(cell) for cell in missing]
+    by_name = {cell.name: cell for cell in missing}
+    with Interrupt() as interrupt:
+        watch(states)
+        if len(missing) > 1 and jobs > 1:
+            _warm_up(comparison.protocol, missing)
+        with closing(launcher.run(made, jobs)) as events:  # type: ignore[type-var]  # a generator
+            for event in events:
+                if event is not None:
+                    states[event.name] = _ended(by_name[event.name], event)
+                for name, state in states.items():
+                    if state.status in ("waiting", "running"):
+                        states[name] = _progress(by_name[name])
+                watch(states)
+                if interrupt.asked:
+                    break
+    for name, state in states.items():
+        if state.status in ("waiting", "running"):
+            states[name] = _after_interrupt(by_name[name])
+    watch(states)
+    return states
+
+
+def _standing(cell: Cell) -> State:
+    """How a point stands before anything is run."""
+    if cell.point is None:
+        return State("failed", cell.problem)
+    try:
+        return State("waiting" if cell.point.evaluation() is None else "finished")
+    except ElbowroomError as error:  # the folder has something else
+        return State("failed", str(error))
+
+
+def _written(cell: Cell) -> Job:
+    """The job of a point, its folder made ready."""
+    assert cell.point is not None
+    try:
+        cell.job.mkdir(parents=True, exist_ok=True)
+        for left in ("outcome.json", "progress.json"):
+            (cell.job / left).unlink(missing_ok=True)
+        replace_text(cell.job / "job.json", json.dumps(cell.point.record(), indent=1))
+    except OSError as error:
+        raise ElbowroomError(f"cannot write to {cell.job}: {error.strerror}") from error
+    command = ("-m", "elbowroom.point", str(cell.job.resolve()))
+    return Job(cell.name, command, cell.job / "output.txt")
+
+
+def _warm_up(protocol: Protocol, cells: Sequence[Cell]) -> None:
+    """Make once what all points would make at the same time: feature networks in the cache."""
+    seen: list[Any] = []
+    for cell in cells:
+        spec = cell.point.config.data if cell.point else None
+        if spec is None or spec in seen:
+            continue
+        seen.append(spec)
+        with suppress(ElbowroomError):  # whatever is wrong, each point will say so itself
+            subject = Subject(spec.build())
+            for metric in protocol.build().values():
+                if metric.uses_samples:
+                    metric.prepare(subject)
+
+
+def _progress(cell: Cell) -> State:
+    """What a running job left word of."""
+    noted = _read(cell.job / "progress.json")
+    if not isinstance(noted, list) or len(noted) != 3:
+        return State("waiting")
+    doing, done, of = noted
+    if doing == "training":  # its log says it
+        done = last_step(RunFolder(cell.folder).log)
+    return State("running", "", str(doing), int(done), int(of))
+
+
+def last_step(log: Path) -> int:
+    """The step of the last whole line of a log, without reading all of it."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 20_000))
+            lines = file.read().splitlines()
+    except OSError:
+        return 0
+    for line in reversed(lines):
+        with suppress(ValueError, TypeError, KeyError):
+            return int(json.loads(line)["step"])
+    return 0
+
+
+def _ended(cell: Cell, event: Ended) -> State:
+    """How a job ended."""
+    outcome = _read(cell.job / "outcome.json")
+    if isinstance(outcome, dict) and outcome.get("status") in ("finished", "failed", "interrupted"):
+        return State(outcome["status"], str(outcome.get("reason", "")))
+    if event.code == 0:
+        return State("failed", "it ended without a word")
+    how = f"killed by signal {-event.code}" if event.code < 0 else f"exit code {event.code}"
+    return State("failed", f"{how}{_last_words(cell.job / 'output.txt')}")
+
+
+def _after_interrupt(cell: Cell) -> State:
+    outcome = _read(cell.job / "outcome.json")
+    if isinstance(outcome, dict):
+        return State(outcome["status"], str(outcome.get("reason", "")))
+    began = _read(cell.job / "progress.json") is not None
+    return State("interrupted" if began else "waiting")
+
+
+def _last_words(output: Path) -> str:
+    try:
+        lines = output.read_text("utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return f": {lines[-1]}" if lines else ""
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+

@@ -1,0 +1,303 @@
+"""Evaluation: figures of a model, each with its protocol beside it.
+
+    RUN/evaluation/
+      figures.json     every figure, what it is of, what real data gets, what was left out and why
+      samples.png      the first samples
+      reverse.png      their way from noise to data, frames beside each other (elbowroom.reel)
+
+Samples are drawn in chunks, shown to every metric and forgotten: memory does not depend on how many
+there are. Which metrics there are is the plugins' affair; this file knows none of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+
+from .assembly import build_parts
+from .checkpoint import replace_text
+from .component_spec import ComponentSpec
+from .config import Config, component, parse_spec, to_plain
+from .dataset import Dataset
+from .diffusion import Diffusion
+from .errors import ElbowroomError, IncompatibleError
+from .metric import Figure, Metric, Subject, as_figure
+from .options import options_of
+from .picture import has_picture
+from .reel import Reel, save_small_png
+from .sample import draw, evaluating, load_run
+from .sampler import Frame
+
+FORMAT = 1
+USUAL_METRICS = ("bpd", "fid", "kid", "is", "neighbours")
+"""What is measured where nothing is named; those that do not fit the data are left out."""
+
+Progress = Callable[[str, int, int], None]
+"""(what is being done, how much is done, of how much)"""
+
+
+@attrs.frozen(kw_only=True)
+class Protocol:
+    """How a model is evaluated: two figures are comparable where this agrees."""
+
+    metrics: tuple[Any, ...] = ()  # names or mappings; none: the usual ones
+    features: str | None = None  # feature network of all metrics that use one
+    samples: int = attrs.field(default=1000, validator=attrs.validators.ge(2))
+    seed: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    checkpoint: str = "best"  # or "last", or a step
+
+    def plain(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        return {**attrs.asdict(self), "metrics": list(self.metrics)}
+
+    def build(self) -> dict[str, Metric]:
+        """The metrics by name."""
+        built: dict[str, Metric] = {}
+        for given in self.metrics or USUAL_METRICS:
+            spec = self._spec(given)
+            if spec.name in built:
+                raise ElbowroomError(f"metric {spec.name} is named twice")
+            built[spec.name] = spec.build()
+        return built
+
+    def _spec(self, given: Any) -> ComponentSpec:
+        wanted = parse_spec(given) if isinstance(given, str) else given
+        spec = component("metric", wanted, path="--metric")
+        if self.features is None or spec.component is None:
+            return spec
+        says = isinstance(wanted, Mapping) and "features" in wanted
+        if says or "features" not in options_of(spec.component.load()).named:
+            return spec
+        named = {"name": wanted} if isinstance(wanted, str) else dict(wanted)
+        return component("metric", {**named, "features": self.features}, path="--metric")
+
+
+@attrs.frozen(eq=False)
+class Evaluation:
+    """What was found."""
+
+    figures: Mapping[str, Figure]
+    skipped: Mapping[str, str]  # metric -> why it says nothing
+    calls_mean: float | None  # network calls a sample; None: none was drawn
+    seconds: Mapping[str, float]  # of sampling and of everything else
+
+    def plain(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        return {
+            "figures": {name: figure.plain() for name, figure in self.figures.items()},
+            "skipped": dict(self.skipped),
+            "calls_mean": self.calls_mean,
+            "seconds": {name: round(value, 2) for name, value in self.seconds.items()},
+        }
+
+
+def evaluate(
+    model: Diffusion,
+    data: Dataset,
+    protocol: Protocol | None = None,
+    *,
+    batch_size: int = 250,
+    device: torch.device | str = "cpu",
+    of: Mapping[str, Any] | None = None,
+    watch: Callable[[int, Frame], None] | None = None,
+    progress: Progress = lambda *_: None,
+) -> Evaluation:
+    """The figures of a model against a data set.
+
+    ``of`` is what every figure shall say of the model; ``watch`` is shown the frames of sampling.
+    """
+    protocol = protocol or Protocol()
+    subject = Subject(data, model, protocol.seed, batch_size, device)
+    began = time.perf_counter()
+    metrics, skipped = _prepared(protocol, subject, progress)
+    drawing = [m for m in metrics.values() if m.uses_samples]
+    if drawing and model.sampler is None:
+        raise ElbowroomError("sampler: samples cannot be drawn, since the config names no sampler")
+
+    calls, spent = 0.0, 0.0
+    if drawing:
+        progress("drawing samples", 0, protocol.samples)
+        clock = time.perf_counter()
+        for chunk in draw(model, protocol.samples, None, protocol.seed, batch_size, watch=watch):
+            spent += time.perf_counter() - clock
+            calls += float(chunk.calls.double().sum())
+            for metric in drawing:
+                metric.update(chunk.x, chunk.labels)
+            progress("drawing samples", chunk.first + len(chunk.x), protocol.samples)
+            clock = time.perf_counter()
+
+    figures: dict[str, Figure] = {}
+    drawn = {"samples": protocol.samples, "sampler": _sampler(model)} if drawing else {}
+    for k, (name, metric) in enumerate(metrics.items()):
+        progress(f"computing {name}", k, len(metrics))
+        with evaluating(model):
+            said = metric.compute()
+        common = {**(of or {}), **(drawn if metric.uses_samples else {}), "seed": protocol.seed}
+        for key, value in said.items():
+            if key in figures:
+                raise ElbowroomError(f"two metrics say {key!r}: {name} is one of them")
+            figure = as_figure(value)
+            figures[key] = attrs.evolve(figure, of={"metric": name, **figure.of, **common})
+    whole = time.perf_counter() - began
+    return Evaluation(
+        figures,
+        skipped,
+        calls / protocol.samples if drawing else None,
+        {"sampling": spent, "rest": whole - spent},
+    )
+
+
+def _prepared(
+    protocol: Protocol, subject: Subject, progress: Progress
+) -> tuple[dict[str, Metric], dict[str, str]]:
+    """The metrics that fit; one that was asked for by name must."""
+    fitting: dict[str, Metric] = {}
+    skipped: dict[str, str] = {}
+    built = protocol.build()
+    for k, (name, metric) in enumerate(built.items()):
+        progress(f"preparing {name}", k, len(built))
+        try:
+            metric.prepare(subject)
+        except IncompatibleError as error:
+            if protocol.metrics:
+                raise
+            skipped[name] = str(error)
+        else:
+            fitting[name] = metric
+    return fitting, skipped
+
+
+def _sampler(model: Diffusion) -> str:
+    sampler = model.sampler
+    assert sampler is not None
+    return f"{type(sampler).__name__.lower()}, {sampler.steps} steps"
+
+
+# -- a run
+
+
+@attrs.frozen(eq=False)
+class EvaluationReport:
+    """What ``evaluate`` found of a run and where everything went."""
+
+    folder: Path
+    record: Mapping[str, Any]  # figures.json
+
+    @property
+    def figures(self) -> Mapping[str, Mapping[str, Any]]:
+        """Name -> value, standard_error, floor, of."""
+        found: Mapping[str, Mapping[str, Any]] = self.record["figures"]
+        return found
+
+
+def evaluation_folder(run: str | PathLike[str], overrides: Iterable[str] = ()) -> Path:
+    """Where the evaluation of a run goes; each set of overrides has a folder of its own."""
+    words = sorted(overrides)
+    tail = f"-{hashlib.sha256(json.dumps(words).encode()).hexdigest()[:8]}" if words else ""
+    return Path(run) / f"evaluation{tail}"
+
+
+def evaluate_run(
+    run: str | PathLike[str],
+    overrides: Sequence[str] = (),
+    protocol: Protocol | None = None,
+    *,
+    out: str | PathLike[str] | None = None,
+    batch_size: int = 250,
+    device: torch.device | str = "cpu",
+    progress: Progress = lambda *_: None,
+) -> EvaluationReport:
+    """Evaluate the averaged weights of a run and write down what was found."""
+    protocol = protocol or Protocol()
+    loaded = load_run(run, overrides, protocol.checkpoint, device=device)
+    config = loaded.folder.config(overrides)
+    data = build_parts(config).data
+    assert data is not None, "a run has data"
+    reel = Reel(loaded.model.process) if has_picture(data.spec.shape) else None
+
+    def watch(first: int, frame: Frame) -> None:
+        if reel is not None and first == 0:
+            reel.show(frame)
+
+    model = {"run": loaded.folder.path.name, "weights": f"EMA at step {loaded.checkpoint.step}"}
+    found = evaluate(
+        loaded.model,
+        data,
+        protocol,
+        batch_size=batch_size,
+        device=device,
+        of=model,
+        watch=watch,
+        progress=progress,
+    )
+    folder = Path(out) if out is not None else evaluation_folder(run, overrides)
+    record = {
+        "format": FORMAT,
+        "step": loaded.checkpoint.step,
+        "overrides": list(overrides),
+        "protocol": protocol.plain(),
+        "parameters": sum(p.numel() for p in loaded.model.denoiser.parameters()),
+        "train_seconds": loaded.checkpoint.state.get("seconds"),
+        **found.plain(),
+        "reverse": None,
+        "config": to_plain(config),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if reel is not None and found.calls_mean is not None:
+            record["reverse"] = _save_reel(reel, folder)
+        replace_text(folder / "figures.json", json.dumps(finite(record), indent=1))
+    except OSError as error:
+        raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
+    return EvaluationReport(folder, record)
+
+
+def _save_reel(reel: Reel, folder: Path) -> dict[str, Any]:
+    sheet = reel.sheet()
+    high, wide, _ = sheet.picture.shape
+    one = wide // sheet.frames
+    save_small_png(sheet.picture, folder / "reverse.png")
+    save_small_png(sheet.picture[:, -one:], folder / "samples.png")
+    return {"frames": sheet.frames, "steps": sheet.steps, "width": one, "height": high}
+
+
+def read_evaluation(folder: str | PathLike[str]) -> dict[str, Any] | None:
+    """What was written in an evaluation's folder; None where there is nothing whole."""
+    try:
+        record = json.loads((Path(folder) / "figures.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    known = isinstance(record, dict) and record.get("format") == FORMAT
+    return record if known else None
+
+
+def finite(value: Any) -> Any:
+    """Plain data that strict JSON can say: NaN and infinities become None."""
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, Mapping):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
+__all__ = [
+    "USUAL_METRICS",
+    "Config",
+    "Evaluation",
+    "EvaluationReport",
+    "Protocol",
+    "evaluate",
+    "evaluate_run",
+    "evaluation_folder",
+    "read_evaluation",
+]

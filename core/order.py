@@ -1,0 +1,110 @@
+"""The order of training examples: a keyed permutation instead of a shuffled list.
+
+Training example number g = step * total + position (counted over the whole run) is
+
+    epoch = g div size,      index = permutation_{seed, epoch}(g mod size),
+
+a pure function of (seed, step, position in the global batch). Resuming, or splitting the batch
+over another number of ranks, replays the same batches; each epoch visits each example exactly
+once; a batch may reach from one epoch into the next. Nothing is stored.
+
+The permutation is a Feistel network over Z_a x Z_b with a * b just above ``size`` (the generalised
+form of Black & Rogaway 2002, "Ciphers with arbitrary finite domains"):
+
+    i = l * b + r,      l <- l + F_k(r) mod a,      r <- r + F_k'(l) mod b,      and so on.
+
+Each line can be undone whatever F is, so the whole is a permutation of 0 .. ab-1; an image
+outside 0 .. size-1 is sent through again until it falls inside ("cycle walking"), which keeps it
+a permutation of 0 .. size-1 and is needed for fewer than one in b elements. The round keys come
+from Philox, F is the finaliser of MurmurHash3.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from .noise import philox
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_WORD = 0xFFFFFFFF
+_ROUNDS = 8  # four times each half; a multiple of four, as Philox answers four words at a time
+_LABEL = 0x6F726465  # "orde": keeps these words apart from the noise of the same seed
+_LARGEST = 1 << 48  # beyond it F, of 32 bits, would no longer spread evenly over Z_a and Z_b
+
+
+def indices(seed: int, step: int, positions: Tensor, total: int, size: int) -> Tensor:
+    """[B] int64: which of ``size`` examples stand at ``positions`` [B] of the global batch.
+
+    ``total`` is the size of the global batch, ``step`` counts from 0.
+    """
+    if total < 1:
+        raise ValueError(f"a global batch has at least 1 example, not {total}")
+    if step < 0:
+        raise ValueError(f"steps count from 0, not {step}")
+    _check_size(size)
+    count = positions.long() + step * total
+    return permute(count % size, size, seed, count // size)
+
+
+def permute(slots: Tensor, size: int, seed: int, epoch: Tensor | int = 0) -> Tensor:
+    """Where the permutation keyed by (seed, epoch) sends each of ``slots`` (0 .. size-1), int64.
+
+    ``epoch`` is one for all, or a tensor like ``slots``.
+    """
+    import torch
+
+    _check_size(size)
+    if not 0 <= seed < 1 << 64:
+        raise ValueError(f"a seed lies in 0 .. 2^64-1, not {seed}")
+    shape, slots = slots.shape, slots.long().reshape(-1)
+    epochs = torch.as_tensor(epoch).reshape(-1)
+    # A batch lies in one epoch or two: their keys are found by name, not for every element.
+    distinct, which = torch.unique(epochs, return_inverse=True)
+    table = torch.tensor([_round_keys(seed, int(e)) for e in distinct], dtype=torch.int64)
+    keys = table.to(slots.device)[which.to(slots.device)].expand(len(slots), -1)  # [N, rounds]
+    a = math.isqrt(size - 1) + 1  # ceil(sqrt(size))
+    b = -(-size // a)
+    image = _feistel(slots, a, b, keys)
+    outside = (image >= size).nonzero().squeeze(1)
+    while len(outside):
+        walked = _feistel(image[outside], a, b, keys[outside])
+        image[outside] = walked
+        outside = outside[walked >= size]
+    return image.reshape(shape)
+
+
+def _check_size(size: int) -> None:
+    if not 1 <= size <= _LARGEST:
+        raise ValueError(f"an order needs 1 to 2^48 elements, not {size}")
+
+
+def _feistel(i: Tensor, a: int, b: int, keys: Tensor) -> Tensor:
+    left, right = i // b, i % b
+    rounds = keys.unbind(1)
+    for even, odd in zip(rounds[::2], rounds[1::2], strict=True):
+        left = (left + _mix(right, even)) % a
+        right = (right + _mix(left, odd)) % b
+    return left * b + right
+
+
+def _mix(value: Tensor, key: Tensor) -> Tensor:
+    """32 well-mixed bits of a half and a key; int64 products wrap, so the low word is exact."""
+    h = value + key & _WORD
+    h = (h ^ h >> 16) * 0x85EBCA6B & _WORD
+    h = (h ^ h >> 13) * 0xC2B2AE35 & _WORD
+    return h ^ h >> 16
+
+
+@lru_cache(maxsize=64)
+def _round_keys(seed: int, epoch: int) -> tuple[int, ...]:
+    """One 32-bit word for each round."""
+    key = (seed & _WORD, seed >> 32)
+    words: tuple[Any, ...] = ()
+    for block in range(_ROUNDS // 4):
+        counter: Any = (epoch & _WORD, epoch >> 32, block, _LABEL)  # Philox of plain integers
+        words += philox(counter, key)
+    return words

@@ -1,0 +1,119 @@
+"""A sampler's path: what stays the same from noise to data.
+
+The model, the condition and the noise of each sample do not change along a path; a path also
+counts the network calls each sample took. Samples of one batch may be at different steps, so
+everything can be asked for some rows only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .noise import Noise
+from .process import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+    from torch import Tensor
+
+    from .level import Level
+    from .sampler import Model
+
+_Memory = dict[tuple[str, tuple[int, ...], "torch.dtype | None"], "Tensor"]
+
+
+@attrs.frozen(eq=False)
+class PathNoise(Noise):
+    """Noise whose uniforms are computed once for the whole batch, then looked up by row.
+
+    A process asks at every event for the numbers that a token keeps for its whole path; asking
+    twice gives the same answer anyway, this only makes it cheap. At another step it is as
+    forgetful as any noise, since those numbers are used once.
+    """
+
+    _rows: Tensor | None = None  # which rows of the whole batch; None: all
+    _memory: _Memory = attrs.field(factory=dict)  # shared by every selection
+
+    @classmethod
+    def remembering(cls, noise: Noise) -> PathNoise:
+        """The same numbers, remembered."""
+        return cls(noise.seed, noise.positions, noise.total, noise.step)
+
+    def at(self, step: int | Tensor) -> Noise:
+        """The same samples at another step."""
+        return Noise(self.seed, self.positions, self.total, step)
+
+    def select(self, index: Tensor | slice) -> Noise:
+        """The source of some of the samples; what the whole batch was told is kept."""
+        import torch
+
+        rows = torch.arange(len(self), device=self.device) if self._rows is None else self._rows
+        step = self.step if isinstance(self.step, int) else self.step[index]
+        return attrs.evolve(
+            self, positions=self.positions[index], step=step, rows=rows[index], memory=self._memory
+        )
+
+    def uniform(
+        self, label: str, shape: Sequence[int] = (), dtype: torch.dtype | None = None
+    ) -> Tensor:
+        """As :meth:`Noise.uniform`; do not write into the answer."""
+        key = (label, tuple(shape), dtype)
+        if self._rows is None and key not in self._memory:
+            self._memory[key] = Noise.uniform(self, label, shape, dtype)
+        known = self._memory.get(key)
+        if known is None:  # only these rows were ever asked for
+            return Noise.uniform(self, label, shape, dtype)
+        return known if self._rows is None else known[self._rows]
+
+
+class Path:
+    """The way of a batch of samples through a model."""
+
+    def __init__(self, model: Model, noise: Noise, cond: Tensor | None) -> None:
+        import torch
+
+        self.model = model
+        self.process = model.process
+        self.noise = PathNoise.remembering(noise)
+        self.cond = cond
+        self.calls = torch.zeros(len(noise), dtype=torch.int64, device=noise.device)  # [B]
+        self.first: Tensor  # [B, *D] where it began
+
+    def start(self, z: Tensor | None = None) -> Tensor:
+        """Where the path begins: at ``z``, or at the process's prior."""
+        self.first = self.process.prior(self.noise) if z is None else z
+        return self.first
+
+    def step(self, levels: Level, z: Tensor, index: Tensor) -> Step:
+        """Interval ``index`` [B] of a grid, for samples z [B, *D]; levels stay in float64."""
+        index = index.to(levels.log_snr.device)
+        return Step(
+            index.to(z.device),
+            levels.select(index).over(z),
+            levels.select(index + 1).over(z),
+            levels.select(index * 0).over(z),
+        )
+
+    def predict(self, z: Tensor, level: Level, rows: Tensor | None = None) -> Any:
+        """What the model says of the samples z [B, *D] in ``rows``, counted as a call for each."""
+        import torch
+
+        cond = self.cond
+        if rows is None:
+            self.calls += 1
+        else:
+            self.calls[rows] += 1
+            cond = None if cond is None else cond[rows]
+        with torch.no_grad():
+            return self.model.predict(z, level.over(z, precision(z)), cond)
+
+
+def precision(z: Tensor) -> torch.dtype:
+    """The precision of levels beside z: its own, or float64 beside integers, which have none."""
+    import torch
+
+    return z.dtype if z.is_floating_point() else torch.float64

@@ -1,0 +1,181 @@
+"""One point of a comparison: a config, trained in a folder of its own and evaluated.
+
+``python -m elbowroom.point JOB`` does what ``elbowroom train`` and ``elbowroom evaluate`` do by
+hand, as far as it is not done yet. JOB is a folder that a comparison wrote ``job.json`` into:
+
+    job.json        the config, the run's folder, the protocol
+    progress.json   what is being done, how much is done, of how much
+    outcome.json    how it ended and why
+    output.txt      what was printed
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from .checkpoint import replace_text
+from .config import Config, load_config, to_plain
+from .errors import ElbowroomError
+from .evaluate import Protocol, evaluate_run, evaluation_folder, read_evaluation
+from .run_folder import RunError, RunFolder, check_unchanged
+from .train import resume, train
+
+ENDS_WITH_INPUT = "ELBOWROOM_ENDS_WITH_INPUT"
+"""Environment variable of a point that shall stop when its standard input ends."""
+
+_OFTEN = 0.5  # seconds between notes of progress
+
+
+@attrs.frozen(eq=False)
+class Point:
+    """What shall be trained where, and how it is judged."""
+
+    config: Config
+    folder: Path
+    protocol: Protocol
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Point:
+        """The point in a ``job.json``."""
+        protocol = record["protocol"]
+        return cls(
+            load_config(record["config"]),
+            Path(record["folder"]),
+            Protocol(**{**protocol, "metrics": tuple(protocol["metrics"])}),
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "config": to_plain(self.config),
+            "folder": str(self.folder.resolve()),
+            "protocol": self.protocol.plain(),
+        }
+
+    @property
+    def run(self) -> RunFolder | None:
+        """The folder, if a run began there; one of another config is refused."""
+        if not (self.folder / "config.yaml").exists():
+            return None
+        opened = RunFolder.open(self.folder)
+        check_unchanged(self.config, to_plain(opened.config()), str(self.folder))
+        return opened
+
+    @property
+    def trained(self) -> bool:
+        """Is the run as long as the config wants it?"""
+        run = self.run
+        latest = None if run is None else run.latest()
+        if latest is None:
+            return False
+        if latest.step > self.config.train.steps:
+            raise RunError(
+                f"{self.folder} was trained for {latest.step} steps already, and "
+                f"{self.config.train.steps} are asked for: choose another folder"
+            )
+        return latest.step == self.config.train.steps
+
+    def evaluation(self) -> dict[str, Any] | None:
+        """What was found of the finished run by this very protocol, if it was."""
+        if not self.trained:
+            return None
+        found = read_evaluation(evaluation_folder(self.folder))
+        plain = json.loads(json.dumps(self.protocol.plain()))
+        if found is None or found["protocol"] != plain:
+            return None
+        return found if self._is_of_the_end(found) else None
+
+    def _is_of_the_end(self, found: Mapping[str, Any]) -> bool:
+        """A run that was lengthened has new checkpoints: what was found before is of old ones."""
+        run = self.run
+        chosen = None if run is None else (run.best() if self._wants_best else run.latest())
+        named = self.protocol.checkpoint not in ("best", "last")
+        return named or (chosen is not None and chosen.step == found["step"])
+
+    @property
+    def _wants_best(self) -> bool:
+        return self.protocol.checkpoint == "best" and self.run is not None and bool(self.run.best())
+
+
+def run_point(job: Path) -> int:
+    """Do what is missing of a point; the exit code."""
+    point = Point.of_record(json.loads((job / "job.json").read_text("utf-8")))
+    if not point.trained:
+        note(job, "training", 0, point.config.train.steps)
+        if point.run is None:
+            result = train(point.config, point.folder)
+        else:
+            result = resume(point.folder, config=point.config)
+        if result.reason != "finished":
+            _end(job, "interrupted", f"at step {result.step} of {result.steps}")
+            return result.exit_code
+    if point.evaluation() is None:
+        last = 0.0
+
+        def progress(what: str, done: int, of: int) -> None:
+            nonlocal last
+            if time.monotonic() - last > _OFTEN:
+                note(job, what, done, of)
+                last = time.monotonic()
+
+        evaluate_run(point.folder, (), point.protocol, progress=progress)
+    _end(job, "finished", "")
+    return 0
+
+
+def note(job: Path, what: str, done: int, of: int) -> None:
+    """Leave word of how far it is."""
+    aside = job / ".progress.json"
+    aside.write_text(json.dumps([what, done, of]), "utf-8")
+    aside.replace(job / "progress.json")
+
+
+def _end(job: Path, status: str, reason: str) -> None:
+    replace_text(job / "outcome.json", json.dumps({"status": status, "reason": reason}))
+
+
+def _end_with_parent() -> None:
+    """Stop politely when whoever started this is gone: its end of our input closes."""
+
+    def watch() -> None:
+        while sys.stdin.buffer.read(4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="elbowroom-parent", daemon=True).start()
+
+
+def main(arguments: list[str]) -> int:
+    """The command; what went wrong is left in ``outcome.json``."""
+    job = Path(arguments[0])
+    if os.environ.get(ENDS_WITH_INPUT):
+        _end_with_parent()
+    try:
+        return run_point(job)
+    except ElbowroomError as error:
+        _end(job, "failed", str(error))
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        _end(job, "interrupted", "by the keyboard")
+        return 130
+    except Exception as error:
+        words = " ".join(str(error).split())
+        _end(job, "failed", f"{type(error).__name__}: {words}")
+        traceback.print_exc()
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

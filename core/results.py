@@ -1,0 +1,318 @@
+"""What a comparison found: plain data, and its tables.
+
+    points   one for each point of the grid: values, seed, status, figures, budget, folder
+    groups   points that differ in the seed alone: mean and standard deviation of every figure,
+             curves, samples, the weighting's shape and certificate
+    budgets  what is the same for all, and where groups differ
+    paper    rows quoted from the paper, if they were asked for
+
+``results.json`` holds all of it; the report and every table are made from it alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+
+from .assembly import build_parts
+from .atomic import write_atomically
+from .certificate import certify
+from .compare import Cell, Comparison, State
+from .config import Config, to_plain
+from .errors import ElbowroomError
+from .evaluate import finite
+from .explain import with_natural_schedule
+from .level import Level
+from .paper import ROWS, SETTING
+from .run_folder import RunFolder
+
+FORMAT = 1
+_POINTS = 240  # of a curve that is drawn
+
+
+def collect(
+    comparison: Comparison,
+    cells: Sequence[Cell],
+    states: Mapping[str, State],
+    *,
+    paper: bool = False,
+) -> dict[str, Any]:
+    """Everything that is known of a comparison."""
+    points = [_point(comparison, cell, states[cell.name]) for cell in cells]
+    groups = [_group(comparison, same) for same in _by_values(cells, points)]
+    return finite(  # type: ignore[no-any-return]  # plain data in, plain data out
+        {
+            "format": FORMAT,
+            "elbowroom": metadata.version("elbowroom"),
+            "title": f"{comparison.source}: {_varied(comparison)}",
+            "source": comparison.source,
+            "overrides": list(comparison.overrides),
+            "vary": {axis.key: list(axis.values) for axis in comparison.axes},
+            "seeds": sorted({cell.seed for cell in cells}),
+            "protocol": comparison.protocol.plain(),
+            "points": points,
+            "groups": groups,
+            "budgets": budgets(groups),
+            "paper": _paper(groups) if paper else None,
+        }
+    )
+
+
+def _varied(comparison: Comparison) -> str:
+    return " × ".join(axis.key for axis in comparison.axes) or "one point"
+
+
+def _point(comparison: Comparison, cell: Cell, state: State) -> dict[str, Any]:
+    found: Mapping[str, Any] = {}
+    if state.status == "finished" and cell.point is not None:
+        found = cell.point.evaluation() or {}
+    return {
+        "name": cell.name,
+        "label": cell.label,
+        "values": dict(cell.values),
+        "seed": cell.seed,
+        "status": state.status,
+        "reason": state.reason,
+        "folder": str(cell.folder.relative_to(comparison.out)),
+        "commands": comparison.commands(cell),
+        "figures": found.get("figures", {}),
+        "skipped": found.get("skipped", {}),
+        "step": found.get("step"),
+        "parameters": found.get("parameters"),
+        "calls": found.get("calls_mean"),
+        "train_seconds": found.get("train_seconds"),
+        "sampling_seconds": (found.get("seconds") or {}).get("sampling"),
+        "reverse": found.get("reverse"),
+    }
+
+
+def _by_values(
+    cells: Sequence[Cell], points: Sequence[dict[str, Any]]
+) -> list[list[tuple[Cell, dict[str, Any]]]]:
+    same: dict[tuple[str, ...], list[tuple[Cell, dict[str, Any]]]] = {}
+    for cell, point in zip(cells, points, strict=True):
+        same.setdefault(tuple(cell.values.values()), []).append((cell, point))
+    return list(same.values())
+
+
+def _group(comparison: Comparison, same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
+    cell = same[0][0]
+    done = [point for _, point in same if point["status"] == "finished"]
+    config = next((c.point.config for c, _ in same if c.point is not None), None)
+    names = dict.fromkeys(name for point in done for name in point["figures"])
+    return {
+        "label": cell.label,
+        "values": dict(cell.values),
+        "points": [point["name"] for _, point in same],
+        "finished": len(done),
+        "figures": {
+            name: summary([p["figures"][name] for p in done if name in p["figures"]])
+            for name in names
+        },
+        "budget": _budget(config, done),
+        "weighting": _weighting(config),
+        "names": {} if config is None else _names(config),
+        "curves": _curves([RunFolder(c.folder) for c, p in same if p["status"] == "finished"]),
+        "shown": next((p["name"] for p in done if p["reverse"]), None),
+    }
+
+
+def summary(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Mean and standard deviation over seeds (n - 1; None for one), and what they are of."""
+    values = [f["value"] for f in figures if f["value"] is not None]
+    first = figures[0]
+    return {
+        "mean": statistics.fmean(values) if values else None,
+        "sd": statistics.stdev(values) if len(values) > 1 else None,
+        "n": len(values),
+        "standard_error": first["standard_error"] if len(values) == 1 else None,
+        "better": first["better"],
+        "floor": first["floor"],
+        "of": {k: v for k, v in first["of"].items() if k not in ("run", "weights")},
+    }
+
+
+def _names(config: Config) -> dict[str, str | None]:
+    return {
+        "process": config.process.name,
+        "weighting": config.weighting.name,
+        "data": config.data.name if config.data else None,
+    }
+
+
+# -- budgets
+
+
+def _budget(config: Config | None, done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a group was given, as a comparison must know it."""
+    if config is None:
+        return {}
+    calls = [p["calls"] for p in done if p["calls"] is not None]
+    spent = [p["train_seconds"] for p in done if p["train_seconds"] is not None]
+    plain = to_plain(config)
+    sampler = plain["sampler"] or {}
+    return {
+        "data": _short(plain["data"]),
+        "parameters": next((p["parameters"] for p in done), None),
+        "training steps": config.train.steps,
+        "batch size": config.train.batch_size,
+        "learning rate": config.train.learning_rate,
+        "sampler": sampler.get("name"),
+        "sampler steps": sampler.get("steps"),
+        "network calls a sample": round(statistics.fmean(calls), 2) if calls else None,
+        "training seconds": round(statistics.fmean(spent), 1) if spent else None,
+    }
+
+
+def _short(spec: Any) -> str:
+    """A component in a few words: its name, and the options that say something."""
+    if not isinstance(spec, Mapping):
+        return str(spec)
+    told = [f"{k}={v}" for k, v in spec.items() if k != "name" and v is not None]
+    return ", ".join([str(spec.get("name")), *told])
+
+
+def budgets(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What all groups share, and for the rest each group's own."""
+    known = [(g["label"], g["budget"]) for g in groups if g["budget"]]
+    keys = dict.fromkeys(key for _, budget in known for key in budget)
+    same, different = {}, {}
+    for key in keys:
+        said = {label: budget.get(key) for label, budget in known}
+        values = [value for value in said.values() if value is not None]
+        if not values:
+            continue
+        if all(value == values[0] for value in values):
+            same[key] = values[0]
+        else:
+            different[key] = said
+    return {"same": same, "different": different}
+
+
+# -- curves
+
+
+def _curves(runs: Sequence[RunFolder]) -> dict[str, Any]:
+    """Over seeds: each curve the mean of those that have a value at the same place."""
+    logs = [run.rows() for run in runs]
+    return {
+        "loss": _mean_curve([_scalar(rows, "loss") for rows in logs]),
+        "train_bits_per_dim": _mean_curve([_scalar(rows, "bits_per_dim") for rows in logs]),
+        "bits_per_dim": _mean_curve([_scalar(rows, "validation/bits_per_dim") for rows in logs]),
+        "loss_by_level": _mean_curve([_by_level(rows, "loss_by_level") for rows in logs]),
+        "elbo_by_level": _mean_curve([_by_level(rows, "elbo_by_level") for rows in logs]),
+    }
+
+
+def _scalar(rows: Iterable[Mapping[str, Any]], name: str) -> dict[float, float]:
+    return {row["step"]: row[name] for row in rows if row.get(name) is not None}
+
+
+def _by_level(rows: Sequence[Mapping[str, Any]], name: str) -> dict[float, float]:
+    """The curve over lambda, averaged over the last quarter of the run: one window is noisy."""
+    with_curve = [row for row in rows if name in row.get("curves", {})]
+    if not with_curve:
+        return {}
+    end = with_curve[-1]["step"]
+    late = [row["curves"][name] for row in with_curve if row["step"] > 0.75 * end]
+    x = late[-1][0]
+    return {at: statistics.fmean(curve[1][k] for curve in late) for k, at in enumerate(x)}
+
+
+def _mean_curve(curves: Sequence[Mapping[float, float]]) -> list[list[float]] | None:
+    """[x, y], the mean over ``curves`` wherever all of them have a value; thinned if long."""
+    curves = [curve for curve in curves if curve]
+    if not curves:
+        return None
+    shared = sorted(set(curves[0]).intersection(*curves[1:]))
+    step = max(1, math.ceil(len(shared) / _POINTS))
+    kept = shared[::step] if (len(shared) - 1) % step == 0 else [*shared[::step], shared[-1]]
+    return [kept, [statistics.fmean(curve[x] for curve in curves) for x in kept]]
+
+
+def _weighting(config: Config | None) -> dict[str, Any] | None:
+    """The weighting's shape over time, and whether it is a bound."""
+    if config is None:
+        return None
+    config = with_natural_schedule(config)
+    assert config.schedule is not None
+    name = _short(config.weighting.given or {"name": config.weighting.name})
+    about = {"name": name, "schedule": config.schedule.name, "process": config.process.name}
+    try:
+        parts = build_parts(attrs.evolve(config, data=None, denoiser=None, sampler=None))
+        certificate = certify(parts.weighting, parts.schedule, parts.process)
+        t = (torch.arange(160, dtype=torch.float64) + 0.5) / 160
+        level = Level.of(t, parts.schedule, parts.process)
+        w = parts.weighting.prepare(parts.schedule, parts.process)(level)
+    except (ElbowroomError, RuntimeError, TypeError) as error:
+        return {**about, "problem": str(error)}
+    return {
+        **about,
+        "is_bound": certificate.is_bound,
+        "verdict": certificate.verdict,
+        "isotonic_distance": certificate.isotonic_distance,
+        "shape": [t.tolist(), w.detach().tolist()],
+    }
+
+
+# -- the paper beside ours
+
+
+def _paper(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    rows = []
+    for quoted in ROWS:
+        ours = [
+            {"label": g["label"], "fid": g["figures"].get("fid_train"), "is": g["figures"].get("is")}
+            for g in groups
+            if quoted.weighting is not None
+            and g["names"].get("process") == quoted.process
+            and g["names"].get("weighting") == quoted.weighting
+            and g["finished"]
+        ]
+        rows.append({**attrs.asdict(quoted), "ours": ours})
+    return {"setting": SETTING, "rows": rows}
+
+
+# -- files
+
+
+def write_results(results: Mapping[str, Any], out: Path) -> dict[str, Path]:
+    """results.json and results.csv."""
+    paths = {"json": out / "results.json", "csv": out / "results.csv"}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ElbowroomError(f"cannot write to {out}: {error.strerror}") from error
+    write_atomically(paths["json"], json.dumps(results, indent=1, allow_nan=False).encode())
+    write_atomically(paths["csv"], as_csv(results).encode())
+    return paths
+
+
+def as_csv(results: Mapping[str, Any]) -> str:
+    """One line a point."""
+    points = results["points"]
+    varied = list(results["vary"])
+    figures = list(dict.fromkeys(name for point in points for name in point["figures"]))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    head = [*varied, "seed", "status", "reason", "folder", "step", "parameters", "calls"]
+    tail = [column for name in figures for column in (name, f"{name}_se", f"{name}_floor")]
+    writer.writerow([*head, *tail])
+    for point in points:
+        row = [point["values"][key] for key in varied]
+        row += [point[key] for key in head[len(varied) :]]
+        for name in figures:
+            figure = point["figures"].get(name, {})
+            row += [figure.get("value"), figure.get("standard_error"), figure.get("floor")]
+        writer.writerow(["" if value is None else value for value in row])
+    return text.getvalue()
