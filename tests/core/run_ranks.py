@@ -1,0 +1,42 @@
+"""What test_distributed.py runs under torchrun."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from elbowroom.config import load_config
+from elbowroom.errors import ElbowroomError
+from elbowroom.train import resume, train
+from tiny_run import tiny_config
+
+QUIET = {"console", "tensorboard"}
+
+
+def config(parallel="ddp", process="masked", **options):
+    """No dropout: its masks belong to a rank. The second normaliser needs every rank's count."""
+    small = tiny_config(process, evaluate_every=4, keep=9, parallel=parallel, **options)
+    units = {"masked": "units", "gaussian": "batch"}[process]
+    return load_config(small, ["denoiser.dropout=0.0", f"objective.normalise={units}"])
+
+
+def main(out: Path, jobs: list[str]) -> None:
+    codes = {}
+    for job in jobs:
+        what, _, argument = job.partition(":")
+        try:
+            if what == "resume":
+                result = resume(out / argument, ["train.steps=12"], without=QUIET)
+            else:
+                process = argument or "masked"
+                result = train(config(what, process), out / f"{what}-{process}", without=QUIET)
+            codes[job] = result.exit_code
+        except ElbowroomError as error:
+            codes[job] = str(error)
+    (out / f"codes-{os.environ.get('RANK', 'alone')}.json").write_text(json.dumps(codes))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,131 @@
+"""Several processes do what one does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from elbowroom.distributed import Ranks, ranks
+from elbowroom.errors import ConfigError, ElbowroomError
+from elbowroom.run_folder import RunFolder
+from elbowroom.train import resume, train
+from run_ranks import config
+from tiny_run import curve, found
+
+HERE = Path(__file__).parent
+QUIET = {"console", "tensorboard"}
+
+
+def torchrun(out, *jobs, processes=2):
+    """Run jobs of run_ranks.py; what each rank said of each."""
+    out.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
+    done = subprocess.run(
+        [*command, "--master-port", "0", str(HERE / "run_ranks.py"), str(out), *jobs],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)},
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads((out / f"codes-{r}.json").read_text()) for r in range(processes)]
+
+
+def close(one, other):
+    """Two logs agree, to the rounding of sums taken in another order."""
+    a, b = curve(RunFolder(one).rows()), curve(RunFolder(other).rows())
+    assert [row["step"] for row in a] == [row["step"] for row in b]
+    for left, right in zip(a, b, strict=True):
+        numbers = {key: value for key, value in left.items() if key != "curves"}
+        assert {key: right[key] for key in numbers} == pytest.approx(numbers, rel=2e-4)
+
+
+def close_weights(one, other):
+    for part in ("model", "ema", "optimiser"):
+        a, b = found(one)[-1].read(part), found(other)[-1].read(part)
+        torch.testing.assert_close(a, b, rtol=2e-3, atol=2e-4)
+
+
+def test_two_ranks_train_as_one_replicated_and_sharded(tmp_path):
+    """DDP and FSDP2: loss, bound and weights of one process on the same global batches.
+
+    And back: runs begun on two ranks go on alone, a run begun alone goes on with two.
+    """
+    train(config(), tmp_path / "whole", without=QUIET)
+    out = tmp_path / "two"
+    out.mkdir()
+    train(config(steps=12, save_every=5), out / "alone", without=QUIET)
+    for checkpoint in found(out / "alone")[1:]:
+        for file in checkpoint.path.iterdir():
+            file.unlink()
+        checkpoint.path.rmdir()
+    assert (
+        torchrun(out, "ddp", "fsdp", "resume:alone")
+        == [{"ddp": 0, "fsdp": 0, "resume:alone": 0}] * 2
+    )
+    for name in ("ddp-masked", "fsdp-masked", "alone"):
+        close(tmp_path / "whole", out / name)
+        close_weights(tmp_path / "whole", out / name)
+    for name in ("ddp-masked", "fsdp-masked"):
+        last = found(out / name)[-1].path
+        last.rename(tmp_path / f"moved-{name}")
+        resume(out / name, without=QUIET)
+        close(tmp_path / "whole", out / name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_gaussian_runs_on_two_ranks_as_on_one(tmp_path, parallel):
+    """The other process, the other normaliser."""
+    train(config(process="gaussian"), tmp_path / "whole", without=QUIET)
+    torchrun(tmp_path / "two", f"{parallel}:gaussian")
+    close(tmp_path / "whole", tmp_path / f"two/{parallel}-gaussian")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_ranks_leave_cleanly_every_time(tmp_path, parallel):
+    """Ten launches, ten clean exits."""
+    for n in range(10):
+        assert torchrun(tmp_path / str(n), parallel) == [{parallel: 0}] * 2
+
+
+def test_an_error_of_the_first_rank_reaches_all(tmp_path):
+    """A folder in use: every rank says so, and none is left waiting."""
+    (tmp_path / "two").mkdir()
+    train(config(steps=2), tmp_path / "two/ddp-masked", without=QUIET)
+    for said in torchrun(tmp_path / "two", "ddp"):
+        assert "has a run already" in said["ddp"]
+
+
+def test_a_batch_must_divide_among_the_ranks():
+    """Said with both numbers."""
+    with pytest.raises(ConfigError, match="8 examples do not divide evenly among 3 ranks"):
+        Ranks(torch.device("cpu"), 0, 3).positions(8)
+
+
+def test_one_process_needs_no_ceremony():
+    """Alone, means and sums are the values themselves, and errors pass through."""
+    with ranks("cpu") as on:
+        value = torch.tensor([1.0, 2.0])
+        assert (on.rank, on.world, on.is_first) == (0, 1, True)
+        assert torch.equal(on.mean(value), value)
+        assert torch.equal(on.sum(value), value)
+        assert on.any(True)
+        assert not on.any(False)
+        assert on.first(lambda: "done") == "done"
+
+
+def test_a_device_that_is_not_there_is_named():
+    """Both an unknown word and a missing GPU."""
+    with pytest.raises(ConfigError, match="'gpu'"), ranks("gpu"):
+        pass
+    if not torch.cuda.is_available():
+        with pytest.raises(ElbowroomError, match="no GPU"), ranks("cuda"):
+            pass

@@ -1,0 +1,58 @@
+"""A run small enough for tests: 4x4 digits, a transformer of a few thousand parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from elbowroom.checkpoint import Checkpoint, checkpoints
+from elbowroom.config import Config, load_config
+
+
+def tiny_config(process: str = "masked", seed: int = 0, **train: Any) -> Config:
+    options = {
+        "steps": 12,
+        "batch_size": 8,
+        "warmup": 2,
+        "log_every": 3,
+        "save_every": 4,
+        "evaluate_every": None,
+        "keep": 2,
+    }
+    return load_config(
+        {
+            "data": {"name": "digits", "size": 4, "levels": 5, "limit": 64},
+            "process": process,
+            "weighting": "simple",
+            "denoiser": {"name": "dit", "width": 16, "depth": 1, "patch": 2, "dropout": 0.1},
+            "sampler": {"name": "ancestral", "steps": 4},
+            "train": options | train,
+            "seed": seed,
+        }
+    )
+
+
+def found(folder: Path) -> list[Checkpoint]:
+    return checkpoints(folder / "checkpoints")
+
+
+def tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """Everything in a checkpoint that must replay."""
+    return {
+        f"{part}/{name}": tensor
+        for part in ("model", "ema", "optimiser", "window")
+        for name, tensor in checkpoint.read(part).items()
+    }
+
+
+def same(one: Checkpoint, other: Checkpoint) -> bool:
+    """Are two checkpoints equal bit by bit?"""
+    a, b = tensors(one), tensors(other)
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def curve(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The log without what depends on the clock."""
+    clock = {"seconds", "images_per_second"}
+    return [{key: value for key, value in row.items() if key not in clock} for row in rows]
