@@ -1,0 +1,41 @@
+"""Batch files: one file with ``data`` (a row per image) and ``labels``, a pickle or an ``.npz``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from elbowroom.errors import ElbowroomError
+from numpy.typing import NDArray
+
+from .npz import NpzArray
+from .pickles import PickledArray, read_pickle
+
+
+def open_batch(path: Path) -> tuple[NpzArray | PickledArray, NDArray[np.int64]]:
+    """``data``, still in the file, and ``labels`` [N]."""
+    if path.suffix == ".npz":
+        return NpzArray(path, "data"), label_array(NpzArray(path, "labels"), path)
+    content = read_pickle(path)
+    if not isinstance(content, dict):
+        raise ElbowroomError(f"{path}: a dict was expected, not {type(content).__name__}")
+    # Python 2 wrote its keys as bytes.
+    named = {k.decode("latin1") if isinstance(k, bytes) else k: v for k, v in content.items()}
+    data = named.get("data")
+    if not isinstance(data, PickledArray) or "labels" not in named:
+        keys = ", ".join(sorted(map(str, named))) or "nothing"
+        raise ElbowroomError(f"{path}: 'data' and 'labels' were expected, it has {keys}")
+    return data, label_array(named["labels"], path)
+
+
+def label_array(labels: Any, path: Path) -> NDArray[np.int64]:
+    """[N] int64 of the list or array of whole numbers that a file holds as labels."""
+    array = labels.whole() if isinstance(labels, NpzArray | PickledArray) else labels
+    try:
+        array = np.asarray(array)
+    except ValueError as error:  # a ragged list
+        raise ElbowroomError(f"{path}: labels are not a plain list") from error
+    if array.dtype.kind not in "ui" and array.size:
+        raise ElbowroomError(f"{path}: labels are not whole numbers")
+    return array.reshape(-1).astype(np.int64)

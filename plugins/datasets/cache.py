@@ -1,0 +1,207 @@
+"""Sources converted once to a form that can be read at random from disk.
+
+A conversion writes, for each part of a source (train, test, ...), the images as raw bytes
+[N, H, W, C] and the labels as raw int64 [N], and beside them ``about.json``. It is written aside
+and renamed when complete, so a conversion cut short is never read. The folder's name carries a
+hash of everything the result depends on: a source that changed is converted again.
+
+Rows are read, not mapped. Pages of a mapping count as the process's memory for as long as it
+lives, and the system may map two megabytes around each row that is touched; what is read costs
+the batch itself, and the system's own cache keeps what fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import attrs
+import numpy as np
+from elbowroom.cache_home import cache_home
+from elbowroom.errors import ElbowroomError
+from numpy.typing import NDArray
+
+_log = logging.getLogger(__name__)
+_EVERY = 10.0  # seconds between two reports of a conversion
+_VERSION = 1  # of the form of a converted folder
+
+
+@attrs.frozen(eq=False)
+class DiskArray:
+    """A raw array in a file, read row by row."""
+
+    path: Path
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __attrs_post_init__(self) -> None:
+        wanted = int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        try:
+            found = self.path.stat().st_size
+        except OSError as error:
+            raise ElbowroomError(f"cannot read {self.path}: {error.strerror}") from error
+        if found != wanted:
+            raise ElbowroomError(
+                f"{self.path} has {found} bytes instead of {wanted}: "
+                f"delete the folder {self.path.parent} and it will be made again"
+            )
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The rows [B], read one by one."""
+        out = np.empty((len(rows), *self.shape[1:]), self.dtype)
+        width = out.itemsize
+        for side in self.shape[1:]:
+            width *= side
+        target = out.reshape(-1).view(np.uint8).data
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                for place, row in enumerate(rows.tolist()):
+                    file.seek(row * width)
+                    read = file.readinto(target[place * width : (place + 1) * width])
+                    if read != width:
+                        raise ElbowroomError(f"{self.path} is cut short")
+        except OSError as error:
+            raise ElbowroomError(f"cannot read {self.path}: {error.strerror}") from error
+        return out
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """One part of a converted source."""
+
+    images: DiskArray  # [N, H, W, C] uint8
+    labels: DiskArray | None  # [N] int64
+
+
+class Writer:
+    """Receives a source piece by piece."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, IO[bytes]] = {}
+        self._reported = time.monotonic()
+        self.counts: dict[str, int] = {}
+
+    def add(self, part: str, images: NDArray[Any], labels: NDArray[Any] | None) -> None:
+        """Appends ``images`` [n, H, W, C] uint8 and ``labels`` [n] to a part."""
+        self._append(f"{part}.images", np.ascontiguousarray(images, np.uint8))
+        if labels is not None:
+            self._append(f"{part}.labels", np.ascontiguousarray(labels, "<i8"))
+        self.counts[part] = self.counts.get(part, 0) + len(images)
+        if time.monotonic() > self._reported + _EVERY:
+            self._reported = time.monotonic()
+            _log.info("converted so far: %s", self.counts)
+
+    def _append(self, name: str, data: NDArray[Any]) -> None:
+        if name not in self._files:
+            self._files[name] = (self._folder / name).open("wb")
+        self._files[name].write(data.data)
+
+    def finish(self) -> None:
+        """Brings every byte to disk, and ``about.json`` as the last."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        with (self._folder / "about.json").open("w") as about:
+            json.dump({"counts": self.counts}, about)
+            about.flush()
+            os.fsync(about.fileno())
+
+    def close(self) -> None:
+        """Ends all files; what could not be written was an error before."""
+        for file in self._files.values():
+            with suppress(OSError):
+                file.close()
+
+
+def converted(
+    name: str,
+    depends_on: Iterable[str],
+    shape: tuple[int, ...],
+    labelled: bool,
+    write: Callable[[Writer], None],
+) -> dict[str, Part]:
+    """The parts of a converted source; ``write`` is called when there is no conversion yet."""
+    digest = hashlib.sha256(f"{_VERSION}\0{name}\0{shape}\0{labelled}".encode())
+    for text in depends_on:
+        digest.update(b"\0" + text.encode("utf-8", "surrogateescape"))
+    folder = cache_home() / "datasets" / f"{name}-{digest.hexdigest()[:24]}"
+    if not folder.exists():
+        _log.info("%s: converting into %s, once", name, folder)
+        try:
+            _convert(folder, write)
+        except OSError as error:
+            raise ElbowroomError(
+                f"{name}: cannot convert into {folder.parent}: {error.strerror or error}. "
+                "Another folder can be set as ELBOWROOM_CACHE"
+            ) from error
+    about = folder / "about.json"
+    try:
+        counts = json.loads(about.read_text())["counts"]
+        sizes = {str(part): int(count) for part, count in counts.items()}
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ElbowroomError(
+            f"cannot read {about}: delete the folder {folder} and it will be made again"
+        ) from error
+    return {
+        part: Part(
+            DiskArray(folder / f"{part}.images", (count, *shape), "u1"),
+            DiskArray(folder / f"{part}.labels", (count,), "<i8") if labelled else None,
+        )
+        for part, count in sizes.items()
+    }
+
+
+def _convert(folder: Path, write: Callable[[Writer], None]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(folder) as alone:
+        if folder.exists():  # another process was faster
+            return
+        if alone:  # what a killed conversion left behind
+            for old in folder.parent.glob(f".{folder.name}.*"):
+                shutil.rmtree(old, ignore_errors=True)
+        # Not tempfile's: its folders could not be read by those who share the cache.
+        aside = folder.parent / f".{folder.name}.{uuid.uuid4().hex}"
+        aside.mkdir()
+        writer = Writer(aside)
+        try:
+            write(writer)
+            writer.finish()
+            writer.close()
+            try:
+                aside.rename(folder)
+            except OSError:
+                if not folder.exists():  # without a lock, another process may have been faster
+                    raise
+        finally:
+            writer.close()
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[bool]:
+    """Holds the conversion's lock, where the system has one; a killed process lets go of it."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system: the rename still keeps the result whole
+        yield False
+        return
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:  # not on this file system
+            yield False
+        else:
+            yield True

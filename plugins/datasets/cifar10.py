@@ -1,0 +1,131 @@
+"""``cifar10``: 60,000 photographs of 32x32 pixels in ten classes (Krizhevsky 2009).
+
+Three forms are read, all with the 10,000 official test images:
+
+    python batches   data_batch_1 .. 5 and test_batch: pickles, read as data only
+    binary batches   data_batch_1.bin .. 5 and test_batch.bin: a label byte, then 3072 channel-major
+    one npz          cifar10.npz with x_train, y_train, x_test, y_test
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from elbowroom.dataset import DataSpec, Split
+from elbowroom.errors import ElbowroomError
+from numpy.typing import NDArray
+
+from .batches import label_array, open_batch
+from .files import Recipe, check_labels, places, reading
+from .npz import NpzArray
+from .shrink import Shrinkable
+from .splits import ArraySplit, carve
+
+Pair = tuple[NDArray[Any], NDArray[Any]]
+
+_RECIPE = Recipe(
+    "cifar10",
+    "data_batch_1 .. data_batch_5 and test_batch (python version), the same with .bin (binary "
+    "version), or cifar10.npz with x_train, y_train, x_test, y_test",
+    "cifar-10-python.tar.gz or cifar-10-binary.tar.gz of "
+    "https://www.cs.toronto.edu/~kriz/cifar.html, unpacked with tar xf",
+)
+_SUBFOLDERS = ("", "cifar-10-batches-py", "cifar-10-batches-bin")
+_BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Cifar10(Shrinkable):
+    """CIFAR-10; test is the official one, validation a tenth of train."""
+
+    path: Path | None = None  # the folder, or the npz file; None: the usual places
+
+    @property
+    def full_spec(self) -> DataSpec:
+        return DataSpec((32, 32, 3), levels=256, classes=10)
+
+    def full_split(self, name: str) -> Split:
+        if name == "test":
+            return ArraySplit(*self._test)
+        images, labels = self._train
+        train, validation = carve(np.arange(len(images)), "cifar10")
+        return ArraySplit(images, labels, train if name == "train" else validation)
+
+    @cached_property
+    def _train(self) -> Pair:
+        return self._read("train")
+
+    @cached_property
+    def _test(self) -> Pair:
+        return self._read("test")
+
+    def _read(self, part: str) -> Pair:
+        folders = places("cifar10", self.path)
+        for folder in folders:
+            with reading(folder):
+                if (found := _read_folder(folder, part)) is not None:
+                    return found
+        raise _RECIPE.missing(folders)
+
+
+def _read_folder(folder: Path, part: str) -> Pair | None:
+    """A part in whichever form the folder has it; None: in no form."""
+    if folder.is_file():
+        return _read_npz(folder, part)
+    if (folder / "cifar10.npz").exists():
+        return _read_npz(folder / "cifar10.npz", part)
+    for sub in _SUBFOLDERS:
+        for ending, read in (("", _read_python), (".bin", _read_binary)):
+            paths = [folder / sub / f"{name}{ending}" for name in _BATCHES[part]]
+            if any(path.exists() for path in paths):
+                return _join(paths, read)
+    return None
+
+
+def _join(paths: Sequence[Path], read: Callable[[Path], Pair]) -> Pair:
+    batches = [read(path) for path in paths]
+    images, labels = zip(*batches, strict=True)
+    return np.concatenate(images), np.concatenate(labels)
+
+
+def _read_python(path: Path) -> Pair:
+    data, labels = open_batch(path)
+    return _checked(data.whole(), labels, path)
+
+
+def _read_binary(path: Path) -> Pair:
+    with reading(path):
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+    if not len(data) or len(data) % 3073:
+        raise ElbowroomError(f"{path}: {len(data)} bytes are not whole records of 3073 bytes")
+    records = data.reshape(-1, 3073)
+    return _checked(records[:, 1:], records[:, 0].astype(np.int64), path)
+
+
+def _read_npz(path: Path, part: str) -> Pair:
+    images, labels = NpzArray(path, f"x_{part}"), NpzArray(path, f"y_{part}")
+    return _checked(images.whole(), label_array(labels, path), path)
+
+
+def _checked(images: NDArray[Any], labels: NDArray[np.int64], path: Path) -> Pair:
+    """Images as [N, 32, 32, 3] whichever of the three usual layouts they came in."""
+    if images.dtype != np.uint8:
+        raise ElbowroomError(f"{path}: images are {images.dtype}, expected uint8")
+    if images.shape[1:] == (3072,):
+        images = images.reshape(-1, 3, 32, 32)
+    if images.shape[1:] == (3, 32, 32):
+        images = images.transpose(0, 2, 3, 1)
+    if images.shape[1:] != (32, 32, 3) or not len(images):
+        raise ElbowroomError(
+            f"{path}: images of shape {images.shape}, expected [N, 3072], [N, 3, 32, 32] "
+            "or [N, 32, 32, 3]"
+        )
+    if len(labels) != len(images):
+        raise ElbowroomError(f"{path}: {len(labels)} labels for {len(images)} images")
+    check_labels(int(labels.min()), int(labels.max()), 10, path)
+    return np.ascontiguousarray(images), labels

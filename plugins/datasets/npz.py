@@ -1,0 +1,77 @@
+"""Arrays inside ``.npz`` files, read in pieces; never a pickled one."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import attrs
+import numpy as np
+from elbowroom.errors import ElbowroomError
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from .files import reading
+
+
+@attrs.frozen(eq=False)
+class NpzArray:
+    """One member of an ``.npz`` file; ``shape`` and ``dtype`` come from its header."""
+
+    path: Path
+    key: str
+    shape: tuple[int, ...] = attrs.field(init=False)
+    dtype: np.dtype[Any] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        with reading(self.path), zipfile.ZipFile(self.path) as archive:
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+            if self.key not in names:
+                raise ElbowroomError(
+                    f"{self.path}: no array {self.key!r}; it has {', '.join(names) or 'none'}"
+                )
+            with archive.open(f"{self.key}.npy") as stream:
+                shape, dtype = self._header(stream)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "dtype", dtype)
+
+    def _header(self, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        version = npy.read_magic(stream)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, columns_first, dtype = read(stream)
+        if dtype.hasobject:
+            raise ElbowroomError(
+                f"{self.path} refused: array {self.key!r} holds pickled objects, which could run "
+                "code; save it as numbers"
+            )
+        if columns_first and len(shape) > 1:
+            raise ElbowroomError(
+                f"{self.path}: array {self.key!r} is stored column by column; save it again "
+                "from numpy.ascontiguousarray"
+            )
+        return shape, dtype
+
+    def pieces(self, rows: int) -> Iterator[NDArray[Any]]:
+        """At most ``rows`` rows at a time, so that memory does not grow with the array."""
+        width = self.dtype.itemsize
+        for side in self.shape[1:]:
+            width *= side
+        with (
+            reading(self.path),
+            zipfile.ZipFile(self.path) as archive,
+            archive.open(f"{self.key}.npy") as stream,
+        ):
+            self._header(stream)
+            for start in range(0, self.shape[0], rows):
+                count = min(rows, self.shape[0] - start)
+                data = stream.read(count * width)
+                if len(data) != count * width:
+                    raise ElbowroomError(f"{self.path}: array {self.key!r} is cut short")
+                yield np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
+
+    def whole(self) -> NDArray[Any]:
+        """All of it, in memory."""
+        pieces = list(self.pieces(1 << 16))
+        return np.concatenate(pieces) if pieces else np.zeros(self.shape, self.dtype)
