@@ -146,6 +146,6 @@ class Noise:
             ),
             (self.seed & _WORD, self.seed >> 32),
         )
-        flat = torch.stack(words, dim=-1).reshape(batch, -1)[:, : size * per_element]
+        flat = torch.stack(words, dim=-1).reshape(batch, 4 * blocks)[:, : size * per_element]
         elements = flat.reshape(batch, *shape, per_element)
         return list(elements.unbind(-1))

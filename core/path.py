@@ -35,8 +35,9 @@ class PathNoise(Noise):
     forgetful as any noise, since those numbers are used once.
     """
 
-    _rows: Tensor | None = None  # which rows of the whole batch; None: all
-    _memory: _Memory = attrs.field(factory=dict)  # shared by every selection
+    _whole: PathNoise | None = None  # of which this is a part; None: it is the whole
+    _rows: Tensor | None = None  # which part
+    _memory: _Memory = attrs.field(factory=dict)
 
     @classmethod
     def remembering(cls, noise: Noise) -> PathNoise:
@@ -48,26 +49,27 @@ class PathNoise(Noise):
         return Noise(self.seed, self.positions, self.total, step)
 
     def select(self, index: Tensor | slice) -> Noise:
-        """The source of some of the samples; what the whole batch was told is kept."""
+        """The source of some of the samples; it asks the whole, which remembers."""
         import torch
 
         rows = torch.arange(len(self), device=self.device) if self._rows is None else self._rows
         step = self.step if isinstance(self.step, int) else self.step[index]
-        return attrs.evolve(
-            self, positions=self.positions[index], step=step, rows=rows[index], memory=self._memory
+        whole = self if self._whole is None else self._whole
+        return PathNoise(
+            self.seed, self.positions[index], self.total, step, whole=whole, rows=rows[index]
         )
 
     def uniform(
         self, label: str, shape: Sequence[int] = (), dtype: torch.dtype | None = None
     ) -> Tensor:
         """As :meth:`Noise.uniform`; do not write into the answer."""
+        if self._whole is not None:
+            assert self._rows is not None, "a part knows its rows"
+            return self._whole.uniform(label, shape, dtype)[self._rows]
         key = (label, tuple(shape), dtype)
-        if self._rows is None and key not in self._memory:
+        if key not in self._memory:
             self._memory[key] = Noise.uniform(self, label, shape, dtype)
-        known = self._memory.get(key)
-        if known is None:  # only these rows were ever asked for
-            return Noise.uniform(self, label, shape, dtype)
-        return known if self._rows is None else known[self._rows]
+        return self._memory[key]
 
 
 class Path:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from ..dataset import Dataset
+from ..dataset import SPLITS, Dataset
 from .law import ensure, run
 
 
 def check_dataset(data: Dataset) -> None:
     """Every law of a data set."""
     run(data, [_spec, _integers, _fixed, _order, _labels], data)
-
-
-_SPLITS = ("train", "validation", "test")
 
 
 def _spec(data: Dataset) -> None:
@@ -25,7 +22,7 @@ def _spec(data: Dataset) -> None:
 
 def _integers(data: Dataset) -> None:
     """Examples are integers 0 .. levels-1 of the shape the spec says."""
-    for name in _SPLITS:
+    for name in SPLITS:
         split = data.split(name)
         ensure(len(split) > 0, f"the {name} split is empty.")
         x = split.take(torch.arange(min(64, len(split)))).x
@@ -40,7 +37,7 @@ def _integers(data: Dataset) -> None:
 
 def _fixed(data: Dataset) -> None:
     """A split is always the same examples."""
-    for name in _SPLITS:
+    for name in SPLITS:
         index = torch.arange(min(16, len(data.split(name))))
         first, again = data.split(name).take(index).x, data.split(name).take(index).x
         ensure(torch.equal(first, again), f"the {name} split changed.")
@@ -56,7 +53,7 @@ def _order(data: Dataset) -> None:
 
 def _labels(data: Dataset) -> None:
     """Labels are 0 .. classes-1, and there are none where the spec has no classes."""
-    for name in _SPLITS:
+    for name in SPLITS:
         split = data.split(name)
         y = split.take(torch.arange(min(64, len(split)))).y
         if data.spec.classes is None:

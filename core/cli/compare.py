@@ -1,0 +1,361 @@
+"""``elbowroom compare``: the same benchmark for every point of a grid."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .evaluate import Features, Metrics, Samples
+from .show import JSON, console, print_json, table
+
+if TYPE_CHECKING:
+    from ..compare import Cell, Comparison, State
+
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Changes for all, like train.steps=300."),
+]
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=A,B,...",
+        help="A config value and what to set it to; several times for a grid.",
+    ),
+]
+
+FAILED = 1
+INTERRUPTED = 75  # as a run that saved itself: call again and it goes on
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("compare")(compare)
+
+
+def compare(
+    config: Config,
+    overrides: Overrides = None,
+    vary: Vary = None,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each point.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Default: comparisons/CONFIG.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Points at once.")] = 1,
+    metric: Metrics = None,
+    features: Features = None,
+    samples: Samples = 1000,
+    sample_seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Of samples and looks.")
+    ] = 0,
+    checkpoint: Annotated[
+        str, typer.Option(metavar="WHICH", help="last (equal budgets), best or a step.")
+    ] = "last",
+    launcher: Annotated[str, typer.Option(metavar="SPEC", help="Where points run.")] = "local",
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Quote the paper's figures beside ours.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print each point as commands of its own.")
+    ] = False,
+    json: JSON = False,
+) -> None:
+    """Train and evaluate a grid of configs; a table, results.json, results.csv and report.html.
+
+    Finished points are not run again; after an interruption the same command goes on.
+
+    Example: elbowroom compare digits --vary process=gaussian,masked --vary weighting=elbo,simple
+    """
+    from ..compare import Axis, Comparison
+    from ..evaluate import Protocol
+
+    protocol = Protocol(
+        metrics=tuple(metric or ()),
+        features=features,
+        samples=samples,
+        seed=sample_seed,
+        checkpoint=checkpoint,
+    )
+    comparison = Comparison(
+        config,
+        out or Path("comparisons") / Path(config).stem,
+        tuple(overrides or ()),
+        tuple(Axis.parse(text) for text in vary or ()),
+        seeds,
+        protocol,
+    )
+    cells = comparison.cells()
+    if dry_run:
+        _print_commands(comparison, cells, as_json=json)
+        return
+    states, paths, results = _run(comparison, cells, launcher, jobs, paper=paper)
+    if json:
+        print_json({"paths": {k: str(path) for k, path in paths.items()}, **results})
+    else:
+        print_results(results)
+        for path in paths.values():
+            console().print(f"written: {path}", markup=False)
+    said = {state.status for state in states.values()}
+    if said & {"interrupted", "waiting"}:
+        console(stderr=True).print("interrupted: the same command goes on from here")
+        raise typer.Exit(INTERRUPTED)
+    if "failed" in said:
+        raise typer.Exit(FAILED)
+
+
+def _run(
+    comparison: Comparison, cells: Sequence[Cell], launcher: str, jobs: int, *, paper: bool
+) -> tuple[dict[str, State], dict[str, Path], dict[str, Any]]:
+    from ..compare import run_comparison
+    from ..config import component, parse_spec
+    from ..report import write_report
+    from ..results import collect, write_results
+
+    made = component("launcher", parse_spec(launcher), path="--launcher").build()
+    with watching(cells) as watch:
+        states = run_comparison(comparison, cells, made, jobs, watch)
+    results = collect(comparison, cells, states, paper=paper)
+    paths = write_results(results, comparison.out)
+    paths["report"] = write_report(results, comparison.out)
+    return states, paths, results
+
+
+def _print_commands(comparison: Comparison, cells: Sequence[Cell], *, as_json: bool) -> None:
+    listed = {cell.name: comparison.commands(cell) for cell in cells if cell.point is not None}
+    broken = {cell.name: cell.problem for cell in cells if cell.point is None}
+    if as_json:
+        print_json({"commands": listed, "problems": broken})
+        return
+    for commands in listed.values():
+        typer.echo(" && \\\n  ".join(commands))
+    for name, problem in broken.items():
+        typer.echo(f"# {name} cannot be run: {problem}".replace("\n", "\n# "))
+
+
+# -- while it runs
+
+
+@contextmanager
+def watching(
+    cells: Sequence[Cell],
+) -> Iterator[Callable[[Mapping[str, State]], None]]:
+    """A bar for each running point on a terminal, a line for each event elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    err = console(stderr=True)
+    labels = {cell.name: f"{cell.label} · seed {cell.seed}" for cell in cells}
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal
+    ) as bars:
+        whole = bars.add_task("points", total=len(cells))
+        tasks: dict[str, Any] = {}
+        lines = _Lines(labels, err)
+
+        def watch(states: Mapping[str, State]) -> None:
+            over = [name for name, state in states.items() if state.status in _OVER]
+            bars.update(whole, completed=len(over))
+            for name, state in states.items():
+                if state.status == "running":
+                    if name not in tasks:
+                        tasks[name] = bars.add_task(labels[name], total=None)
+                    words = f"{labels[name]}: {state.doing}"
+                    bars.update(
+                        tasks[name], description=words, completed=state.done, total=state.of or None
+                    )
+                elif name in tasks:
+                    bars.remove_task(tasks.pop(name))
+            lines.tell(states)
+
+        yield watch
+
+
+_OVER = ("finished", "failed", "interrupted")
+_QUIET = 10.0  # seconds between lines about the same point
+
+
+class _Lines:
+    """Says what changed, a line each; where bars are drawn only what ended."""
+
+    def __init__(self, labels: Mapping[str, str], err: Any) -> None:
+        self._labels, self._err = labels, err
+        self._before: dict[str, State] = {}
+        self._told: dict[str, float] = {}
+        self._began = time.monotonic()
+
+    def tell(self, states: Mapping[str, State]) -> None:
+        for name, state in states.items():
+            before = self._before.get(name)
+            self._before[name] = state
+            if before == state or state.status == "waiting":
+                continue
+            if state.status == "running":
+                changed = before is None or before.doing != state.doing
+                late = time.monotonic() - self._told.get(name, -_QUIET) > _QUIET
+                if self._err.is_terminal or not (late or (changed and state.doing == "training")):
+                    continue
+            self._told[name] = time.monotonic()
+            self._err.print(self._line(name, state, before), markup=False)
+
+    def _line(self, name: str, state: State, before: State | None) -> str:
+        clock = f"{time.monotonic() - self._began:6.0f} s  {self._labels[name]}: "
+        if state.status == "running":
+            return f"{clock}{state.doing} {state.done}/{state.of}"
+        if state.status == "finished":
+            return clock + ("finished already" if before is None else "finished")
+        return f"{clock}{state.status}{': ' if state.reason else ''}{state.reason}"
+
+
+# -- what it found
+
+
+def print_results(results: Mapping[str, Any]) -> None:
+    """The table of groups, what failed, where budgets differ, and the paper's rows if asked for."""
+    from rich.text import Text
+
+    out = console()
+    out.print(_figures_table(results))
+    out.print(Text(_legend(results), style="dim"))
+    for point in results["points"]:
+        if point["status"] != "finished":
+            style = "red" if point["status"] == "failed" else "yellow"
+            words = f"{point['status']}: {point['reason']}" if point["reason"] else point["status"]
+            out.print(
+                Text.assemble((f"{point['label']} · seed {point['seed']}: ", "bold"), (words, style))
+            )
+    out.print(_budget_words(results["budgets"]))
+    if results["paper"]:
+        out.print(_paper_table(results["paper"]))
+
+
+COLUMNS = {
+    "bits_per_dim": "bits/dim",
+    "fid_train": "FID train",
+    "fid_test": "FID test",
+    "kid_train": "KID train",
+    "kid_test": "KID test",
+    "is": "IS",
+    "neighbours_mean": "distance to train",
+    "neighbours_copied": "copied",
+}
+"""Figures with a name for people; others of plugins follow under their own."""
+
+_DETAILS = ("bits_per_dim_", "neighbours_least", "kid_test")
+
+
+def shown_figures(results: Mapping[str, Any]) -> dict[str, str]:
+    """The figures that make columns, with their titles."""
+    found = dict.fromkeys(name for group in results["groups"] for name in group["figures"])
+    return {n: COLUMNS.get(n, n) for n in found if not n.startswith(_DETAILS)}
+
+
+def _figures_table(results: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    names = shown_figures(results)
+    keys = list(results["vary"]) or ["point"]
+    listing = table(
+        results["title"], *keys, "bound?", *(f">{title}" for title in names.values()), ">seeds"
+    )
+    best = best_of(results)
+    for k, group in enumerate(results["groups"]):
+        cells = [_cell(group["figures"].get(name), bold=best.get(name) == k) for name in names]
+        weighting = group["weighting"] or {}
+        bound = {True: "yes", False: "no", None: "?"}[weighting.get("is_bound")]
+        count = f"{group['finished']}/{len(group['points'])}"
+        values = list(group["values"].values()) or [group["label"]]
+        listing.add_row(*(Text(value) for value in values), bound, *cells, count)
+    floors = [_floor(results, name) for name in names]
+    if any(floors):
+        listing.add_section()
+        padding = [""] * (len(keys) - 1)
+        listing.add_row("real data", *padding, "", *floors, "", style="dim")
+    return listing
+
+
+def best_of(results: Mapping[str, Any]) -> dict[str, int]:
+    """Figure -> the group that does best in it; none where they cannot be ranked."""
+    best = {}
+    for name in shown_figures(results):
+        said = {
+            k: (group["figures"][name]["mean"], group["figures"][name]["better"])
+            for k, group in enumerate(results["groups"])
+            if name in group["figures"] and group["figures"][name]["mean"] is not None
+        }
+        ways = {better for _, better in said.values()}
+        if len(said) > 1 and len(ways) == 1 and None not in ways and not name.startswith("neigh"):
+            choose = min if ways == {"lower"} else max
+            best[name] = choose(said, key=lambda k: said[k][0])
+    return best
+
+
+def _cell(figure: Mapping[str, Any] | None, *, bold: bool) -> Any:
+    from rich.text import Text
+
+    if figure is None or figure["mean"] is None:
+        return Text("-", style="dim")
+    spread = figure["sd"] if figure["sd"] is not None else figure["standard_error"]
+    tail = "" if spread is None else f" ± {spread:.2g}"
+    return Text.assemble((f"{figure['mean']:.4g}", "bold" if bold else ""), (tail, "dim"))
+
+
+def _floor(results: Mapping[str, Any], name: str) -> str:
+    for group in results["groups"]:
+        floor = group["figures"].get(name, {}).get("floor")
+        if floor is not None:
+            return f"{floor:.4g}"
+    return ""
+
+
+def _legend(results: Mapping[str, Any]) -> str:
+    several = len(results["seeds"]) > 1
+    spread = (
+        f"±: standard deviation over {len(results['seeds'])} seeds"
+        if several
+        else "±: standard error of the figure, one seed"
+    )
+    asked = results["protocol"]
+    return (
+        f"{spread}; {asked['samples']} samples, seed {asked['seed']}, EMA weights of the "
+        f"{asked['checkpoint']} checkpoint; real data: the test split in the samples' place"
+    )
+
+
+def _budget_words(budgets: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    same = ", ".join(f"{key} {value}" for key, value in budgets["same"].items())
+    lines = [("same for all: ", "bold"), same + "\n"]
+    for key, said in budgets["different"].items():
+        words = "; ".join(f"{label} {value}" for label, value in said.items())
+        lines += [(f"{key} differ: ", "bold"), words + "\n"]
+    return Text.assemble(*lines)
+
+
+def _paper_table(paper: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    listing = table(
+        f"The paper's figures (quoted: {paper['setting']}) beside ours (measured here)",
+        "model",
+        "weighting",
+        ">FID, quoted",
+        ">IS, quoted",
+        "ours",
+        ">FID train, ours",
+        ">IS, ours",
+    )
+    for row in paper["rows"]:
+        quoted = row["inception_score"]
+        head = [row["model"], row["weighting"] or "", str(row["fid"]), f"{quoted or ''}"]
+        if not row["ours"]:
+            listing.add_row(*head, "", "", "")
+        for one in row["ours"]:
+            figures = [_cell(one[name], bold=False) for name in ("fid", "is")]
+            listing.add_row(*head, Text(one["label"]), *figures)
+    return listing

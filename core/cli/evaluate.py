@@ -1,0 +1,152 @@
+"""``elbowroom evaluate``: the figures of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .show import JSON, console, number, print_json, table
+
+if TYPE_CHECKING:
+    from ..evaluate import Progress
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like sampler.steps=32."),
+]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="SPEC",
+        help="A name, or '{name: kid, block: 500}'; several times for several. Default: "
+        "bpd, fid, kid, is and neighbours, as far as they fit the data.",
+    ),
+]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NETWORK",
+        help="classifier (default), inception, inception:FILE or ./my.py:Network.",
+    ),
+]
+Samples = Annotated[int, typer.Option(metavar="N", min=2, help="How many samples to draw.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")]
+Checkpoint = Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("evaluate")(evaluate)
+
+
+def evaluate(
+    run: Run,
+    overrides: Overrides = None,
+    metric: Metrics = None,
+    features: Features = None,
+    samples: Samples = 1000,
+    seed: Seed = 0,
+    checkpoint: Checkpoint = "best",
+    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Samples at once.")] = 250,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Default: RUN/evaluation.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    json: JSON = False,
+) -> None:
+    """Bits/dim, FID, KID, IS and distances to the training examples, each with what it is of.
+
+    Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
+    """
+    from ..evaluate import Protocol, evaluate_run
+
+    protocol = Protocol(
+        metrics=tuple(metric or ()),
+        features=features,
+        samples=samples,
+        seed=seed,
+        checkpoint=checkpoint,
+    )
+    with showing_progress() as progress:
+        report = evaluate_run(
+            run,
+            tuple(overrides or ()),
+            protocol,
+            out=out,
+            batch_size=batch_size,
+            device=device,
+            progress=progress,
+        )
+    if json:
+        print_json({"folder": str(report.folder), **report.record})
+        return
+    _print(report.record)
+    console().print(f"written to {report.folder / 'figures.json'}", markup=False)
+
+
+@contextmanager
+def showing_progress() -> Iterator[Progress]:
+    """A live bar on stderr where that is a terminal; silence elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    err = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bars(
+        *columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal
+    ) as bars:
+        task = bars.add_task("evaluating", total=None)
+
+        def progress(what: str, done: int, of: int) -> None:
+            bars.update(task, description=what, completed=done, total=of)
+
+        yield progress
+
+
+def _print(record: dict[str, Any]) -> None:
+    from rich.text import Text
+
+    out = console()
+    listing = table("Figures", "figure", ">value", ">± se", ">real data", "of")
+    for name, figure in record["figures"].items():
+        error, floor = figure["standard_error"], figure["floor"]
+        listing.add_row(
+            Text(name),
+            number(figure["value"]),
+            "" if error is None else f"{error:.2g}",
+            "" if floor is None else f"{floor:.5g}",
+            Text(protocol_words(figure["of"]), style="dim"),
+        )
+    out.print(listing)
+    common = next(iter(record["figures"].values()), {"of": {}})["of"]
+    calls = record["calls_mean"]
+    words = [f"{common.get('run')}, {common.get('weights')}", f"seed {common.get('seed')}"]
+    if calls is not None:
+        words.append(f"{record['protocol']['samples']} samples of {calls:.4g} network calls each")
+    out.print(Text(" · ".join(words)))
+    out.print(
+        Text("real data: the same figure with the test split in the samples' place", style="dim")
+    )
+    for name, reason in record["skipped"].items():
+        out.print(Text.assemble((f"{name} left out: ", "yellow"), reason))
+
+
+_SAID_ONCE = ("metric", "run", "weights", "seed")
+
+
+def protocol_words(of: dict[str, Any]) -> str:
+    """What a figure is of, in a line."""
+    words = []
+    for key, value in of.items():
+        if key in _SAID_ONCE:
+            continue
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        bare = key in ("against", "split", "sampler", "features", "distance")
+        words.append(shown if bare else f"{key.replace('features_', '').replace('_', ' ')} {shown}")
+    return ", ".join(words)
