@@ -318,4 +318,3 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return None
-

@@ -12,6 +12,7 @@ The blocks of a network are the members of its outermost ``nn.ModuleList``s.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import warnings
@@ -28,6 +29,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from .errors import ConfigError, ElbowroomError
 
+_SESSIONS = itertools.count()
 _PATIENCE = timedelta(minutes=30)  # a rank may wait this long for another, which perhaps saves
 
 
@@ -84,11 +86,12 @@ class Ranks:
         """Let the first rank act; every rank gets its answer (plain data), or its error."""
         if self.world == 1:
             return action()
-        answer, error = None, None
+        answer: Any = None
+        error: Exception | None = None
         if self.is_first:
             try:
                 answer = action()
-            except ElbowroomError as problem:
+            except Exception as problem:  # whatever it is, the others must not wait for ever
                 error = problem
         told = self._tell({"answer": answer, "error": None if error is None else str(error)})
         if error is not None:
@@ -115,22 +118,29 @@ def ranks(device: str | None = None) -> Iterator[Ranks]:
 
     All leave together: a process that ends while others still talk to it was seen to abort.
     """
-    world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     place = _place(device, int(os.environ.get("LOCAL_RANK", "0")))
-    if world == 1 or dist.is_initialized():  # initialised by a host program: it also ends it
-        world = dist.get_world_size() if dist.is_initialized() else 1
-        yield Ranks(place, dist.get_rank() if world > 1 else 0, world)
-        return
     on_gpu = place.type == "cuda"
-    if on_gpu:
-        torch.cuda.set_device(place)
-    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=_PATIENCE)
-    host = dist.new_group(backend="gloo", timeout=_PATIENCE) if on_gpu else None
+    ours = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized()
+    if ours:
+        # a prefix of its own: a second run of these processes must not read the first one's words
+        store, rank, world = next(dist.rendezvous("env://", timeout=_PATIENCE))
+        store = dist.PrefixStore(f"elbowroom-{next(_SESSIONS)}", store)
+        backend = "nccl" if on_gpu else "gloo"
+        dist.init_process_group(
+            backend, store=store, rank=rank, world_size=world, timeout=_PATIENCE
+        )
+    if not dist.is_initialized():
+        yield Ranks(place)
+        return
     try:
-        yield Ranks(place, rank, world, host)
+        if on_gpu:
+            torch.cuda.set_device(place)
+        host = dist.new_group(backend="gloo", timeout=_PATIENCE) if on_gpu else None
+        yield Ranks(place, dist.get_rank(), dist.get_world_size(), host)
         dist.barrier(group=host)  # not after an error: the others may be gone
     finally:
-        dist.destroy_process_group()
+        if ours:
+            dist.destroy_process_group()
 
 
 def _place(device: str | None, local_rank: int) -> torch.device:

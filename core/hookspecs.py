@@ -10,7 +10,7 @@ functions, marked with ``@elbowroom.hookimpl`` and announced under the entry-poi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
 
@@ -26,49 +26,49 @@ hookimpl = pluggy.HookimplMarker("elbowroom")
 Components = Mapping[str, "type[Any] | str"]
 
 
-class Hooks:
-    """The hooks of plugin API 1."""
+class Hooks(Protocol):
+    """The hooks of plugin API 1 (a Protocol: specifications have no bodies)."""
 
     # -- registering: name -> class or "module:Class"
 
     @hookspec
-    def processes(self) -> Components:  # type: ignore[empty-body]  # pluggy specs have no body
+    def processes(self) -> Components:
         """Noise processes: :class:`elbowroom.Process`."""
 
     @hookspec
-    def schedules(self) -> Components:  # type: ignore[empty-body]
+    def schedules(self) -> Components:
         """Log-SNR schedules: :class:`elbowroom.Schedule`."""
 
     @hookspec
-    def weightings(self) -> Components:  # type: ignore[empty-body]
+    def weightings(self) -> Components:
         """Weightings of the objective: :class:`elbowroom.Weighting`."""
 
     @hookspec
-    def denoisers(self) -> Components:  # type: ignore[empty-body]
+    def denoisers(self) -> Components:
         """Networks: :class:`elbowroom.Denoiser`."""
 
     @hookspec
-    def samplers(self) -> Components:  # type: ignore[empty-body]
+    def samplers(self) -> Components:
         """Samplers: :class:`elbowroom.Sampler`."""
 
     @hookspec
-    def time_samplers(self) -> Components:  # type: ignore[empty-body]
+    def time_samplers(self) -> Components:
         """Where an objective is looked at: :class:`elbowroom.TimeSampler`."""
 
     @hookspec
-    def datasets(self) -> Components:  # type: ignore[empty-body]
+    def datasets(self) -> Components:
         """Data sets: :class:`elbowroom.Dataset`."""
 
     @hookspec
-    def metrics(self) -> Components:  # type: ignore[empty-body]
+    def metrics(self) -> Components:
         """Figures about samples: :class:`elbowroom.Metric`."""
 
     @hookspec
-    def launchers(self) -> Components:  # type: ignore[empty-body]
+    def launchers(self) -> Components:
         """Where the points of a comparison run."""
 
     @hookspec
-    def presets(self) -> Mapping[str, str]:  # type: ignore[empty-body]
+    def presets(self) -> Mapping[str, str]:
         """Configs shipped as package data: name -> ``"package:path/in/package.yaml"``."""
 
     # -- observing a run; called at logging steps only, never in the inner loop

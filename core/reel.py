@@ -6,19 +6,22 @@ video and without a file for each frame. Pixels are the data's own; a page enlar
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import attrs
 import torch
 from torch import Tensor
 
+from .dataset import DataSpec
 from .level import Level
 from .noise import Noise
 from .picture import pixels
 from .process import Process
 from .sampler import Frame
 
-_WIDE = 192  # pixels a frame may have on a side
+_AREA = 24_000  # pixels a frame may have, nearly
+_MOST = 40  # samples
 _BETWEEN = 24  # the grey between pictures
 
 
@@ -34,10 +37,9 @@ class Sheet:
 class Reel:
     """Takes frames as they pass and keeps at most ``limit`` of them, evenly spread."""
 
-    def __init__(self, process: Process, limit: int = 33, most: int = 36) -> None:
-        height, width, _ = process.data.shape
-        side = max(1, min(_WIDE // (max(height, width) + 1), int(most**0.5)))
-        self._process, self._limit, self._columns = process, limit, max(2, side)
+    def __init__(self, process: Process, limit: int = 33) -> None:
+        self._process, self._limit = process, limit
+        self.columns, self.rows = _arranged(process.data)
         self._every, self._seen = 1, 0
         self._kept: list[tuple[int, Tensor]] = []
         self._last: tuple[int, Tensor] | None = None
@@ -45,7 +47,7 @@ class Reel:
     @property
     def count(self) -> int:
         """How many samples are shown."""
-        return self._columns**2
+        return self.columns * self.rows
 
     def show(self, frame: Frame) -> None:
         """Take a frame in."""
@@ -66,15 +68,14 @@ class Reel:
         return self._process.decode(z, None, clear.over(z, torch.float32), noise)
 
     def _tiled(self, x: Tensor) -> Tensor:
-        """Integers [B, H, W, C] as one square picture."""
+        """Integers [B, H, W, C] as one picture."""
         painted = pixels(x, self._process.data.levels)  # [B, H, W, 3]
         _, height, width, _ = painted.shape
-        side = self._columns
-        sheet = torch.full(
-            (side * (height + 1) + 1, side * (width + 1) + 1, 3), _BETWEEN, dtype=torch.uint8
-        )
+        columns = self.columns
+        size = (self.rows * (height + 1) + 1, columns * (width + 1) + 1, 3)
+        sheet = torch.full(size, _BETWEEN, dtype=torch.uint8)
         for k, one in enumerate(painted):
-            top, left = 1 + k // side * (height + 1), 1 + k % side * (width + 1)
+            top, left = 1 + k // columns * (height + 1), 1 + k % columns * (width + 1)
             sheet[top : top + height, left : left + width] = one
         return sheet
 
@@ -84,6 +85,16 @@ class Reel:
         frames = [*self._kept, self._last]
         picture = torch.cat([one for _, one in frames], dim=1)
         return Sheet(picture, len(frames), [step for step, _ in frames])
+
+
+def _arranged(data: DataSpec) -> tuple[int, int]:
+    """(columns, rows): a column for each class where these are few, else nearly square."""
+    height, width, _ = data.shape
+    count = max(4, min(_MOST, _AREA // ((height + 1) * (width + 1))))
+    columns = math.isqrt(count)
+    if data.classes is not None and 4 <= data.classes <= min(count, 12):
+        columns = data.classes
+    return columns, count // columns
 
 
 def save_small_png(picture: Tensor, path: Path) -> None:

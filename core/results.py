@@ -49,7 +49,7 @@ def collect(
 ) -> dict[str, Any]:
     """Everything that is known of a comparison."""
     points = [_point(comparison, cell, states[cell.name]) for cell in cells]
-    groups = [_group(comparison, same) for same in _by_values(cells, points)]
+    groups = [_group(same) for same in _by_values(cells, points)]
     return finite(  # type: ignore[no-any-return]  # plain data in, plain data out
         {
             "format": FORMAT,
@@ -105,7 +105,7 @@ def _by_values(
     return list(same.values())
 
 
-def _group(comparison: Comparison, same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
+def _group(same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
     cell = same[0][0]
     done = [point for _, point in same if point["status"] == "finished"]
     config = next((c.point.config for c, _ in same if c.point is not None), None)
@@ -246,8 +246,13 @@ def _weighting(config: Config | None) -> dict[str, Any] | None:
         return None
     config = with_natural_schedule(config)
     assert config.schedule is not None
-    name = _short(config.weighting.given or {"name": config.weighting.name})
-    about = {"name": name, "schedule": config.schedule.name, "process": config.process.name}
+    options = {k: v for k, v in (config.weighting.given or {}).items() if k != "name"}
+    about = {
+        "name": config.weighting.name,
+        "options": ", ".join(f"{key} = {value}" for key, value in options.items()),
+        "schedule": config.schedule.name,
+        "process": config.process.name,
+    }
     try:
         parts = build_parts(attrs.evolve(config, data=None, denoiser=None, sampler=None))
         certificate = certify(parts.weighting, parts.schedule, parts.process)
@@ -272,7 +277,11 @@ def _paper(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     rows = []
     for quoted in ROWS:
         ours = [
-            {"label": g["label"], "fid": g["figures"].get("fid_train"), "is": g["figures"].get("is")}
+            {
+                "label": g["label"],
+                "fid": g["figures"].get("fid_train"),
+                "is": g["figures"].get("is"),
+            }
             for g in groups
             if quoted.weighting is not None
             and g["names"].get("process") == quoted.process
@@ -281,6 +290,58 @@ def _paper(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         ]
         rows.append({**attrs.asdict(quoted), "ours": ours})
     return {"setting": SETTING, "rows": rows}
+
+
+# -- how it is shown
+
+COLUMNS = {
+    "bits_per_dim": "bits/dim",
+    "bits_per_dim_prior": "bits/dim: prior",
+    "bits_per_dim_reconstruction": "bits/dim: reconstruction",
+    "bits_per_dim_diffusion": "bits/dim: diffusion",
+    "fid_train": "FID train",
+    "fid_test": "FID test",
+    "kid_train": "KID train",
+    "kid_test": "KID test",
+    "is": "IS",
+    "neighbours_mean": "distance to train",
+    "neighbours_least": "least distance to train",
+    "neighbours_copied": "copied",
+}
+"""Figures with a name for people; others of plugins follow under their own."""
+
+_DETAILS = ("bits_per_dim_", "neighbours_least", "kid_test")
+
+
+def shown_figures(results: Mapping[str, Any]) -> dict[str, str]:
+    """The figures that make columns, with their titles."""
+    found = dict.fromkeys(name for group in results["groups"] for name in group["figures"])
+    return {n: COLUMNS.get(n, n) for n in found if not n.startswith(_DETAILS)}
+
+
+def best_of(results: Mapping[str, Any]) -> dict[str, int]:
+    """Figure -> the group that does best in it; none where they cannot be ranked."""
+    best = {}
+    for name in shown_figures(results):
+        said = {
+            k: (group["figures"][name]["mean"], group["figures"][name]["better"])
+            for k, group in enumerate(results["groups"])
+            if name in group["figures"] and group["figures"][name]["mean"] is not None
+        }
+        ways = {better for _, better in said.values()}
+        if len(said) > 1 and len(ways) == 1 and None not in ways and not name.startswith("neigh"):
+            choose = min if ways == {"lower"} else max
+            best[name] = choose(said, key=lambda k: said[k][0])
+    return best
+
+
+def floor_of(results: Mapping[str, Any], name: str) -> float | None:
+    """What real data gets in a figure."""
+    for group in results["groups"]:
+        floor: float | None = group["figures"].get(name, {}).get("floor")
+        if floor is not None:
+            return floor
+    return None
 
 
 # -- files

@@ -177,7 +177,7 @@ class SampleReport:
     paths: Mapping[str, Path]  # "samples", and "grid" and "animation" where there are pictures
     count: int
     step: int  # of the checkpoint
-    seconds: float
+    seconds: float  # of sampling alone
     calls_mean: float  # network calls a sample
     calls_most: int
 
@@ -232,16 +232,19 @@ def _into(
 
     model, data = loaded.model, loaded.model.process.data
     film = Film(model) if has_picture(data.shape) else None
+    shown: list[float] = []  # seconds spent on drawing, which is not sampling
 
     def watch(first: int, frame: Frame) -> None:
         if film is not None and first == 0:
+            began = time.perf_counter()
             film.show(frame)
+            shown.append(time.perf_counter() - began)
         if progress is not None:
             progress(first, frame)
 
     began = time.perf_counter()
     parts = list(draw(model, count, labels, seed, batch_size, watch=watch))
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - began - sum(shown)
 
     x = torch.cat([part.x for part in parts])
     calls = torch.cat([part.calls for part in parts])

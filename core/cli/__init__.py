@@ -5,6 +5,7 @@ Nothing heavy is imported until a command runs, so that ``--help`` and ``plugins
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -20,6 +21,7 @@ def main() -> None:
     """The ``elbowroom`` command: what the user can mend is one message and exit code 2."""
     from ..errors import ElbowroomError
 
+    _listen()
     try:
         app()
     except ElbowroomError as error:
@@ -32,3 +34,12 @@ def main() -> None:
     except BrokenPipeError:  # the reader went away (| head): nothing left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _listen() -> None:
+    """What the library has to say goes to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log = logging.getLogger("elbowroom")
+    log.setLevel(logging.INFO)
+    log.handlers = [handler]  # once, also where a test calls main many times

@@ -50,9 +50,7 @@ def compare(
     metric: Metrics = None,
     features: Features = None,
     samples: Samples = 1000,
-    sample_seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Of samples and looks.")
-    ] = 0,
+    sample_seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")] = 0,
     checkpoint: Annotated[
         str, typer.Option(metavar="WHICH", help="last (equal budgets), best or a step.")
     ] = "last",
@@ -226,38 +224,24 @@ def print_results(results: Mapping[str, Any]) -> None:
             style = "red" if point["status"] == "failed" else "yellow"
             words = f"{point['status']}: {point['reason']}" if point["reason"] else point["status"]
             out.print(
-                Text.assemble((f"{point['label']} · seed {point['seed']}: ", "bold"), (words, style))
+                Text.assemble(
+                    (f"{point['label']} · seed {point['seed']}: ", "bold"), (words, style)
+                )
             )
     out.print(_budget_words(results["budgets"]))
     if results["paper"]:
         out.print(_paper_table(results["paper"]))
 
 
-COLUMNS = {
-    "bits_per_dim": "bits/dim",
-    "fid_train": "FID train",
-    "fid_test": "FID test",
-    "kid_train": "KID train",
-    "kid_test": "KID test",
-    "is": "IS",
-    "neighbours_mean": "distance to train",
-    "neighbours_copied": "copied",
-}
-"""Figures with a name for people; others of plugins follow under their own."""
-
-_DETAILS = ("bits_per_dim_", "neighbours_least", "kid_test")
-
-
-def shown_figures(results: Mapping[str, Any]) -> dict[str, str]:
-    """The figures that make columns, with their titles."""
-    found = dict.fromkeys(name for group in results["groups"] for name in group["figures"])
-    return {n: COLUMNS.get(n, n) for n in found if not n.startswith(_DETAILS)}
+_REPORT_ONLY = ("kid_train", "neighbours_mean")  # a terminal is narrow
 
 
 def _figures_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
-    names = shown_figures(results)
+    from ..results import best_of, shown_figures
+
+    names = {n: t for n, t in shown_figures(results).items() if n not in _REPORT_ONLY}
     keys = list(results["vary"]) or ["point"]
     listing = table(
         results["title"], *keys, "bound?", *(f">{title}" for title in names.values()), ">seeds"
@@ -278,38 +262,21 @@ def _figures_table(results: Mapping[str, Any]) -> Any:
     return listing
 
 
-def best_of(results: Mapping[str, Any]) -> dict[str, int]:
-    """Figure -> the group that does best in it; none where they cannot be ranked."""
-    best = {}
-    for name in shown_figures(results):
-        said = {
-            k: (group["figures"][name]["mean"], group["figures"][name]["better"])
-            for k, group in enumerate(results["groups"])
-            if name in group["figures"] and group["figures"][name]["mean"] is not None
-        }
-        ways = {better for _, better in said.values()}
-        if len(said) > 1 and len(ways) == 1 and None not in ways and not name.startswith("neigh"):
-            choose = min if ways == {"lower"} else max
-            best[name] = choose(said, key=lambda k: said[k][0])
-    return best
-
-
 def _cell(figure: Mapping[str, Any] | None, *, bold: bool) -> Any:
     from rich.text import Text
 
     if figure is None or figure["mean"] is None:
         return Text("-", style="dim")
     spread = figure["sd"] if figure["sd"] is not None else figure["standard_error"]
-    tail = "" if spread is None else f" ± {spread:.2g}"
+    tail = "" if spread is None else f"\u00a0±\u00a0{spread:.2g}"
     return Text.assemble((f"{figure['mean']:.4g}", "bold" if bold else ""), (tail, "dim"))
 
 
 def _floor(results: Mapping[str, Any], name: str) -> str:
-    for group in results["groups"]:
-        floor = group["figures"].get(name, {}).get("floor")
-        if floor is not None:
-            return f"{floor:.4g}"
-    return ""
+    from ..results import floor_of
+
+    floor = floor_of(results, name)
+    return "" if floor is None else f"{floor:.4g}"
 
 
 def _legend(results: Mapping[str, Any]) -> str:
@@ -332,9 +299,22 @@ def _budget_words(budgets: Mapping[str, Any]) -> Any:
     same = ", ".join(f"{key} {value}" for key, value in budgets["same"].items())
     lines = [("same for all: ", "bold"), same + "\n"]
     for key, said in budgets["different"].items():
-        words = "; ".join(f"{label} {value}" for label, value in said.items())
-        lines += [(f"{key} differ: ", "bold"), words + "\n"]
+        lines += [(f"{key} differ: ", "bold"), _spread(said) + "\n"]
     return Text.assemble(*lines)
+
+
+def _spread(said: Mapping[str, Any]) -> str:
+    """Each value with those that have it; many numbers as a range."""
+    having: dict[Any, list[str]] = {}
+    for label, value in said.items():
+        having.setdefault(value, []).append(label)
+    numbers = [value for value in having if isinstance(value, int | float)]
+    if len(having) > 4 and len(numbers) == len(having):
+        return f"{min(numbers):,} to {max(numbers):,}"
+    return "; ".join(
+        f"{f'{value:,}' if isinstance(value, int | float) else value} ({', '.join(labels)})"
+        for value, labels in having.items()
+    )
 
 
 def _paper_table(paper: Mapping[str, Any]) -> Any:

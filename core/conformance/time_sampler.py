@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from ..noise import Noise
 from ..time_sampler import TimeSampler
@@ -31,7 +33,7 @@ def _range(times: TimeSampler) -> None:
 
 def _unbiased(times: TimeSampler) -> None:
     """E[f(t) / density] is the integral of f: the objective does not depend on the sampler."""
-    cases = [
+    cases: list[tuple[str, Callable[[Tensor], Tensor], float]] = [
         ("1", torch.ones_like, 1.0),
         ("t", lambda t: t, 0.5),
         ("cos(3 t)", lambda t: (3 * t).cos(), math.sin(3) / 3),

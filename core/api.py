@@ -1,0 +1,206 @@
+"""The library in a few verbs, as pleasant as the command line.
+
+    import elbowroom as er
+
+    model = er.assemble("digits", process="gaussian")
+    result = er.train(model, "runs/gaussian", steps=300)
+    drawn = er.sample(model, 16, steps=32)
+    figures = er.evaluate(model, metrics=("bpd",)).figures
+    model = er.load("runs/gaussian")        # another day
+
+A model remembers the config and the data it was assembled from, so it can be trained and evaluated
+as it is. Everything here is made of parts that can be used on their own: a training loop of your
+own needs ``model(x, y, noise).loss`` and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .assembly import Parts, build_model, build_parts
+from .config import Config, load_config, to_plain
+from .errors import ConfigError, ElbowroomError
+
+if TYPE_CHECKING:
+    import torch
+
+    from .diffusion import Diffusion
+    from .evaluate import Evaluation
+    from .sample import Drawn, Labels
+    from .train import RunResult
+
+
+def assemble(
+    source: str | PathLike[str] | Mapping[str, Any] | Config,
+    overrides: Mapping[str, Any] | tuple[str, ...] = (),
+    **changes: Any,
+) -> Diffusion:
+    """The model that a config describes, untrained.
+
+    Keywords swap sections, overrides single values: ``assemble("digits", {"train.steps": 10},
+    process="gaussian")``. A component may also be given as an object.
+    """
+    config = load_config(source, overrides)
+    if changes:
+        config = load_config(config, changes)
+    return _with_parts(build_parts(config))
+
+
+def load(
+    run: str | PathLike[str],
+    overrides: Mapping[str, Any] | tuple[str, ...] = (),
+    *,
+    checkpoint: str | int = "best",
+    device: torch.device | str = "cpu",
+) -> Diffusion:
+    """The model of a run with its averaged weights: ``checkpoint`` is "best", "last" or a step."""
+    from .sample import load_run
+
+    loaded = load_run(run, overrides, checkpoint, device=device)
+    _remember(loaded.model, build_parts(loaded.folder.config(overrides)))
+    return loaded.model
+
+
+def train(
+    model: Diffusion | str | PathLike[str] | Mapping[str, Any] | Config,
+    out: str | PathLike[str],
+    *,
+    device: str | None = None,
+    without: Collection[str] = (),
+    **options: Any,
+) -> RunResult:
+    """Train a model in the new run folder ``out``; afterwards it has the averaged weights.
+
+    ``model`` may also be a config, as for :func:`assemble`. Keywords are options of the config's
+    section ``train``; ``without`` names observers that shall not be told (``console``).
+    """
+    from .checkpoint import load_weights
+    from .diffusion import Diffusion
+    from .distributed import ranks
+    from .observer import Observers
+    from .registry import registry
+    from .run_folder import RunFolder, provenance
+    from .train import fit
+
+    model = model if isinstance(model, Diffusion) else assemble(model)
+    parts = parts_of(model)
+    changes = {f"train.{name}": value for name, value in options.items()}
+    config = load_config(parts.config, changes)
+    record = {"config": to_plain(config), "provenance": provenance(config)}
+    assert parts.data is not None, "a model is assembled with data"
+    with ranks(device) as on:
+        on.positions(config.train.batch_size)
+        on.first(lambda: str(RunFolder.create(out, config).path))
+        folder = RunFolder(Path(out))
+        observers = Observers(registry().hook, without)
+        result = fit(
+            model,
+            parts.data,
+            folder,
+            config.train,
+            seed=config.seed,
+            on=on,
+            record=record,
+            observers=observers,
+        )
+    latest = folder.latest()
+    if latest is not None:
+        load_weights(model, latest)
+    _remember(model, attrs.evolve(parts, config=config))
+    model.eval()
+    return result
+
+
+def sample(
+    model: Diffusion | str | PathLike[str],
+    count: int = 64,
+    *,
+    labels: Labels = None,
+    seed: int = 0,
+    batch_size: int = 64,
+    **options: Any,
+) -> Drawn:
+    """``count`` samples of a model or of a run; keywords are options of its sampler.
+
+    Sample number i is the same however many are drawn and however large the batches are.
+    """
+    import torch
+
+    from .diffusion import Diffusion
+    from .sample import Drawn, draw
+
+    model = model if isinstance(model, Diffusion) else load(model)
+    if options:
+        model = _with_sampler(model, options)
+    chunks = list(draw(model, count, labels, seed, batch_size))
+    told = [chunk.labels for chunk in chunks if chunk.labels is not None]
+    return Drawn(
+        0,
+        torch.cat([chunk.x for chunk in chunks]),
+        torch.cat(told) if told else None,
+        torch.cat([chunk.calls for chunk in chunks]),
+    )
+
+
+def evaluate(
+    model: Diffusion | str | PathLike[str],
+    *,
+    batch_size: int = 250,
+    device: torch.device | str = "cpu",
+    **protocol: Any,
+) -> Evaluation:
+    """The figures of a model or of a run on the test split of its data.
+
+    Keywords say how it is evaluated: ``metrics``, ``samples``, ``seed``, ``features``.
+    """
+    from .diffusion import Diffusion
+    from .evaluate import Protocol, evaluate
+    from .sample import evaluating
+
+    model = model if isinstance(model, Diffusion) else load(model)
+    try:
+        asked = Protocol(**protocol)
+    except (TypeError, ValueError) as error:
+        known = ", ".join(field.name for field in attrs.fields(Protocol))
+        raise ConfigError(f"{error.args[0]}; evaluate takes {known}") from error
+    data = parts_of(model).data
+    assert data is not None, "a model is assembled with data"
+    with evaluating(model):
+        return evaluate(model, data, asked, batch_size=batch_size, device=device)
+
+
+# -- what a model remembers
+
+
+def parts_of(model: Diffusion) -> Parts:
+    """The config, data and components a model was assembled from."""
+    parts = vars(model).get("parts")
+    if not isinstance(parts, Parts):
+        raise ElbowroomError(
+            "this model was not made by elbowroom.assemble or elbowroom.load, so nothing is known "
+            "of its config and data: use elbowroom.train.fit with a data set of yours"
+        )
+    return parts
+
+
+def _with_parts(parts: Parts) -> Diffusion:
+    return _remember(build_model(parts), parts)
+
+
+def _remember(model: Diffusion, parts: Parts) -> Diffusion:
+    object.__setattr__(model, "parts", parts)  # no part of the network: past torch's bookkeeping
+    return model
+
+
+def _with_sampler(model: Diffusion, options: Mapping[str, Any]) -> Diffusion:
+    """The same network with other options of its sampler; nothing is copied."""
+    from .diffusion import Diffusion
+
+    changes = {f"sampler.{name}": value for name, value in options.items()}
+    parts = build_parts(load_config(parts_of(model).config, changes))
+    return _remember(Diffusion(model.objective, model.denoiser, parts.sampler), parts)

@@ -1,0 +1,56 @@
+"""``elbowroom export``: a run in a form that another library loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .show import JSON, console, print_json
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
+Out = Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; new or empty.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like sampler.steps=32."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("export")(export)
+
+
+def export(
+    run: Run,
+    out: Out,
+    overrides: Overrides = None,
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", help="An exporter, like diffusers.")
+    ] = "diffusers",
+    checkpoint: Annotated[
+        str, typer.Option(metavar="WHICH", help="best, last or a step.")
+    ] = "best",
+    json: JSON = False,
+) -> None:
+    """Write a run's model, averaged weights and how to sample it, for another library.
+
+    Example: elbowroom export runs/digits --to diffusers exported/digits
+    """
+    from ..config import parse_spec
+    from ..exporter import export_run
+
+    spec = parse_spec(to)
+    named = spec if isinstance(spec, str) else dict(spec)
+    folder = export_run(run, named, out, tuple(overrides or ()), checkpoint=checkpoint)
+    found = (path for path in folder.rglob("*") if path.is_file())
+    sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(found)}
+    if json:
+        print_json({"folder": str(folder), "files": sizes})
+        return
+    from rich.text import Text
+
+    console().print(Text.assemble(("wrote ", "bold"), str(folder)))
+    for name, size in sizes.items():
+        typer.echo(f"  {name}  {size:,} bytes")

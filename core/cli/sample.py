@@ -1,0 +1,66 @@
+"""``elbowroom sample``: pictures from a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .show import JSON, console, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("sample")(sample)
+
+
+def sample(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like sampler.steps=32."),
+    ] = None,
+    count: Annotated[int, typer.Option(metavar="N", min=1, help="How many.")] = 64,
+    label: Annotated[
+        list[int] | None,
+        typer.Option("--class", metavar="LABEL", help="Of one class; repeat for one each."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The samples' seed.")] = 0,
+    batch_size: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many at once; changes no sample.")
+    ] = 64,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Default: RUN/samples.")
+    ] = None,
+    checkpoint: Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")] = "best",
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    json: JSON = False,
+) -> None:
+    """Draw samples: a PNG grid, an .npz, and a GIF of the reverse process.
+
+    Example: elbowroom sample runs/digits sampler.steps=32 --class 3
+    """
+    from ..sample import sample_run
+
+    report = sample_run(
+        run,
+        tuple(overrides or ()),
+        count=count,
+        labels=label or None,
+        seed=seed,
+        batch_size=batch_size,
+        out=out,
+        checkpoint=checkpoint,
+        device=device,
+    )
+    if json:
+        print_json(report.plain())
+        return
+    show = console()
+    for name, path in report.paths.items():
+        show.print(f"{name:<10} {path}", markup=False)
+    show.print(
+        f"{report.count} samples in {report.seconds:.1f} s, {report.calls_mean:.1f} network calls "
+        f"each on average, {report.calls_most} at most (checkpoint of step {report.step})"
+    )

@@ -1,0 +1,112 @@
+"""``elbowroom train``: one run, begun or gone on with."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .show import JSON, console, print_json
+
+if TYPE_CHECKING:
+    from ..train import RunResult
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("train")(train)
+
+
+def train(
+    config: Annotated[
+        str | None, typer.Argument(metavar="[CONFIG]", help="A YAML file or a preset's name.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like process=gaussian."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="The run's folder, a new one. Default: runs/NAME-TIME."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Go on with a run; train.steps and logging may change."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, ... Default: what there is.")
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OBSERVER", help="A plugin that is not told, like tensorboard."),
+    ] = None,
+    json: JSON = False,
+) -> None:
+    """Train a model. Under torchrun, every rank runs this.
+
+    Example: elbowroom train digits process=gaussian --out runs/gaussian
+    """
+    from ..config import load_config
+    from ..errors import ConfigError
+    from ..train import resume as go_on
+    from ..train import train as begin
+
+    hushed = frozenset(without or ())
+    if resume is not None:
+        if out is not None:
+            raise ConfigError("--out and --resume exclude each other: a run goes on where it is")
+        changes = tuple(([config] if config else []) + (overrides or []))
+        if config and "=" not in config:
+            raise ConfigError(f"--resume takes its config from {resume}: leave {config!r} out")
+        result = go_on(resume, changes, device=device, without=hushed)
+    else:
+        if config is None:
+            raise ConfigError("a CONFIG is missing: a YAML file, a preset's name, or --resume RUN")
+        folder = out or default_folder(config)
+        result = begin(
+            load_config(config, tuple(overrides or ())), folder, device=device, without=hushed
+        )
+    _tell(result, json)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
+
+
+def default_folder(config: str) -> Path:
+    """runs/NAME-TIME."""
+    return Path("runs") / f"{Path(config).stem}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def _tell(result: RunResult, json: bool) -> None:
+    """Where everything went, and what to do next; on one rank only."""
+    if result.latest is None:
+        return
+    again = f"{Path(sys.argv[0]).name} train --resume {shlex.quote(str(result.folder))}"
+    if json:
+        print_json(
+            {
+                "folder": str(result.folder),
+                "step": result.step,
+                "steps": result.steps,
+                "reason": result.reason,
+                "latest": str(result.latest),
+                "best": None if result.best is None else str(result.best),
+                "scalars": dict(result.scalars),
+                "seconds": result.seconds,
+                "resume": None if result.reason == "finished" else again,
+            }
+        )
+        return
+    out = console()
+    lines = [f"run        {result.folder}", f"checkpoint {result.latest}"]
+    if result.best is not None and result.best != result.latest:
+        lines.append(f"best       {result.best}")
+    if (result.folder / "tensorboard").is_dir():
+        lines.append(f"logs       tensorboard --logdir {result.folder}")
+    if result.reason != "finished":
+        lines.append(f"stopped at step {result.step} of {result.steps}; go on with: {again}")
+    for line in lines:
+        out.print(line, markup=False)

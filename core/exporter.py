@@ -1,0 +1,60 @@
+"""Exporters: a run in a form that another library loads.
+
+An exporter writes into an empty folder; what it writes is there whole or not at all. Which formats
+there are is the plugins' affair.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import ElbowroomError
+
+if TYPE_CHECKING:
+    from .config import Config
+    from .sample import Loaded
+
+
+class Exporter(ABC):
+    """Writes a run's model for another library."""
+
+    @abstractmethod
+    def write(self, run: Loaded, config: Config, folder: Path) -> None:
+        """Write the model of ``run``, whose config is ``config``, into the empty ``folder``."""
+
+
+def export_run(
+    run: str | PathLike[str],
+    to: str | dict[str, Any],
+    out: str | PathLike[str],
+    overrides: Any = (),
+    *,
+    checkpoint: str | int = "best",
+) -> Path:
+    """Write a run with its averaged weights as ``to`` says; answers the new folder."""
+    from .config import component
+    from .sample import load_run
+
+    exporter: Exporter = component("exporter", to, path="--to").build()
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ElbowroomError(f"{folder} exists already and is not empty: choose another folder")
+    loaded = load_run(run, overrides, checkpoint)
+    config = loaded.folder.config(overrides)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as aside:
+            whole = Path(aside) / folder.name
+            whole.mkdir()
+            exporter.write(loaded, config, whole)
+            if folder.is_dir():
+                folder.rmdir()  # it was empty
+            shutil.move(whole, folder)
+    except OSError as error:
+        raise ElbowroomError(f"cannot write {folder}: {error.strerror or error}") from error
+    return folder

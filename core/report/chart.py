@@ -1,0 +1,154 @@
+"""Line charts as SVG: drawn here, coloured by the page's style, read out by its script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+
+from .markup import Markup, joined, tag
+
+WIDTH, HEIGHT = 440, 270
+LEFT, RIGHT, TOP, BOTTOM = 48, 12, 12, 34
+_WIDE_RANGE = 12  # beyond this ratio an axis is logarithmic
+
+
+@attrs.frozen
+class Series:
+    """A line."""
+
+    label: str
+    colour: int  # which of the page's colours
+    x: Sequence[float]
+    y: Sequence[float | None]
+    dots: bool = False  # few values: show each
+
+
+@attrs.frozen
+class Axis:
+    """A range of values and how it maps onto pixels."""
+
+    low: float
+    high: float
+    logarithmic: bool
+    start: float  # pixel of ``low``
+    end: float
+
+    @classmethod
+    def over(
+        cls, values: Sequence[float], start: float, end: float, *, may_bend: bool = False
+    ) -> Axis:
+        """The axis that shows all values; with ``may_bend`` logarithmic where they range widely."""
+        low, high = min(values), max(values)
+        bent = may_bend and low > 0 and high / low > _WIDE_RANGE
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        elif not bent and may_bend:
+            margin = 0.05 * (high - low)
+            low, high = (0.0 if 0 <= low < 0.3 * high else low - margin), high + margin
+        return cls(low, high, bent, start, end)
+
+    def place(self, value: float) -> float:
+        """The pixel of a value."""
+        if self.logarithmic:
+            part = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            part = (value - self.low) / (self.high - self.low)
+        return self.start + part * (self.end - self.start)
+
+    def holds(self, value: float | None) -> bool:
+        """Can the value be drawn?"""
+        return value is not None and math.isfinite(value) and not (self.logarithmic and value <= 0)
+
+    def ticks(self) -> list[float]:
+        """Round values along the axis."""
+        return _log_ticks(self.low, self.high) if self.logarithmic else _ticks(self.low, self.high)
+
+
+def _ticks(low: float, high: float, count: int = 5) -> list[float]:
+    rough = (high - low) / count
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if len(decades) <= 4 else (1,)
+    found = [m * 10.0**k for k in decades for m in steps]
+    return [value for value in found if low * 0.999 <= value <= high * 1.001]
+
+
+def short(value: float) -> str:
+    """A number on an axis."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 10_000:
+        return f"{value / 1000:.4g}k"
+    if abs(value) < 1e-3:
+        return f"{value:.0e}".replace("e-0", "e-")
+    return f"{value:.4g}"
+
+
+def chart(title: str, x_title: str, y_title: str, series: Sequence[Series]) -> Markup | None:
+    """The picture of some lines; None where there is nothing to draw."""
+    drawn = [one for one in series if any(value is not None for value in one.y)]
+    xs = [x for one in drawn for x in one.x]
+    ys = [y for one in drawn for y in one.y if y is not None and math.isfinite(y)]
+    positive = [y for y in ys if y > 0]
+    if not xs or not ys:
+        return None
+    # empty bins say zero: they do not keep an axis from being logarithmic
+    usable = positive if len(positive) > 0.5 * len(ys) and min(ys) >= 0 else ys
+    x_axis = Axis.over(xs, LEFT, WIDTH - RIGHT)
+    y_axis = Axis.over(usable, HEIGHT - BOTTOM, TOP, may_bend=True)
+    return tag(
+        "svg",
+        _grid(x_axis, y_axis, x_title, y_title),
+        [_line(one, x_axis, y_axis) for one in drawn],
+        tag("line", class_="cross", x1=0, x2=0, y1=TOP, y2=HEIGHT - BOTTOM),
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        aria_label=title,
+        data_left=x_axis.start,
+        data_right=x_axis.end,
+        data_low=x_axis.low,
+        data_high=x_axis.high,
+    )
+
+
+def _grid(x_axis: Axis, y_axis: Axis, x_title: str, y_title: str) -> Markup:
+    marks = []
+    for value in y_axis.ticks():
+        y = f"{y_axis.place(value):.1f}"
+        marks.append(tag("line", class_="rule", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
+        marks.append(tag("text", short(value), x=LEFT - 6, y=y, class_="y"))
+    for value in x_axis.ticks():
+        x = f"{x_axis.place(value):.1f}"
+        marks.append(tag("text", short(value), x=x, y=HEIGHT - BOTTOM + 15, class_="x"))
+    bent = " (log)" if y_axis.logarithmic else ""
+    marks.append(tag("text", x_title, x=WIDTH - RIGHT, y=HEIGHT - 4, class_="title end"))
+    marks.append(tag("text", y_title + bent, x=LEFT + 4, y=TOP + 9, class_="title"))
+    return joined(*marks)
+
+
+def _line(one: Series, x_axis: Axis, y_axis: Axis) -> Markup:
+    """Polylines between gaps, and dots where values are few."""
+    runs: list[list[tuple[float, float]]] = [[]]
+    for x, y in zip(one.x, one.y, strict=True):
+        if y is not None and y_axis.holds(y):
+            runs[-1].append((x_axis.place(x), y_axis.place(y)))
+        elif runs[-1]:
+            runs.append([])
+    lines = [
+        tag("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in run)) for run in runs if run
+    ]
+    dots = [
+        tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=2.6)
+        for run in runs
+        for x, y in run
+        if one.dots or len(run) == 1
+    ]
+    return tag("g", lines, dots, class_=f"series c{one.colour % 8} d{one.colour // 8}")
