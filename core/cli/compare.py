@@ -297,7 +297,7 @@ def _budget_words(budgets: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
     same = ", ".join(f"{key} {value}" for key, value in budgets["same"].items())
-    lines = [("same for all: ", "bold"), same + "\n"]
+    lines: list[Any] = [("same for all: ", "bold"), same + "\n"]
     for key, said in budgets["different"].items():
         lines += [(f"{key} differ: ", "bold"), _spread(said) + "\n"]
     return Text.assemble(*lines)

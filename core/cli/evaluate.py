@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -109,7 +109,7 @@ def showing_progress() -> Iterator[Progress]:
         yield progress
 
 
-def _print(record: dict[str, Any]) -> None:
+def _print(record: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     out = console()
@@ -124,7 +124,8 @@ def _print(record: dict[str, Any]) -> None:
             Text(protocol_words(figure["of"]), style="dim"),
         )
     out.print(listing)
-    common = next(iter(record["figures"].values()), {"of": {}})["of"]
+    figures: list[Mapping[str, Any]] = list(record["figures"].values())
+    common: Mapping[str, Any] = figures[0]["of"] if figures else {}
     calls = record["calls_mean"]
     words = [f"{common.get('run')}, {common.get('weights')}", f"seed {common.get('seed')}"]
     if calls is not None:
@@ -140,7 +141,7 @@ def _print(record: dict[str, Any]) -> None:
 _SAID_ONCE = ("metric", "run", "weights", "seed")
 
 
-def protocol_words(of: dict[str, Any]) -> str:
+def protocol_words(of: Mapping[str, Any]) -> str:
     """What a figure is of, in a line."""
     words = []
     for key, value in of.items():
