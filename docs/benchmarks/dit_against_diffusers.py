@@ -4,6 +4,7 @@ Forward and backward of both, by turns in one process, so that a busy machine sl
 
     python docs/benchmarks/dit_against_diffusers.py
     python docs/benchmarks/dit_against_diffusers.py --width 384 --depth 12 --side 32 --batch 4
+    python docs/benchmarks/dit_against_diffusers.py --of uvit      # the DiT inside uvit
 
 Prints the median time of a pass of each and the ratio diffusers / ours (above 1: ours is faster),
 with the quartiles of the ratio over the rounds. The MLPs have equally many parameters: ours is
@@ -19,48 +20,83 @@ from collections.abc import Callable
 
 import torch
 from elbowroom.plugins.uvit.dit import DiT
+from elbowroom.plugins.uvit.transformer import plainly
+from elbowroom.plugins.uvit.uvit import UViT
 from elbowroom.process import Signature
 from torch import Tensor, nn
 
-CHANNELS, CLASSES = 3, 10
+IMAGE, INSIDE, CLASSES = 3, 64, 10  # channels of an image, channels inside uvit
 
 
-def ours(side: int, width: int, depth: int, head: int, positions: str) -> DiT:
-    signature = Signature((side, side, CHANNELS), None, None, CLASSES, needs_level=True)
-    return DiT(
-        signature,
-        width=width,
-        depth=depth,
-        heads=width // head,
-        hidden=8 * width // 3,
-        dropout=0.0,
-        positions=positions,  # type: ignore[arg-type]  # from the command line
-    )
+class Inside(nn.Module):
+    """The DiT inside a uvit: [B, channels, H, W] -> the same."""
+
+    def __init__(self, network: UViT) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, h: Tensor, condition: Tensor) -> Tensor:
+        tokens = self.network.transformer(self.network._tokens(h), condition, plainly)
+        return self.network._pixels(tokens)
 
 
-def theirs(side: int, width: int, depth: int, head: int) -> nn.Module:
+def sizes(options: argparse.Namespace) -> dict[str, object]:
+    return {
+        "width": options.width,
+        "depth": options.depth,
+        "heads": options.width // options.head,
+        "hidden": 8 * options.width // 3,
+        "dropout": 0.0,
+        "positions": options.positions,
+    }
+
+
+def our_dit(options: argparse.Namespace) -> tuple[nn.Module, Callable[[], Tensor]]:
+    shape = (options.side, options.side, IMAGE)
+    network = DiT(Signature(shape, None, None, CLASSES, needs_level=True), **sizes(options))
+    z = torch.randn(options.batch, *shape)
+    level, labels = torch.randn(options.batch), torch.randint(CLASSES, (options.batch,))
+    return network, lambda: network(z, level, labels)
+
+
+def our_uvit(options: argparse.Namespace) -> tuple[nn.Module, Callable[[], Tensor]]:
+    signature = Signature((options.side, options.side, IMAGE), None, None, None, needs_level=False)
+    whole = UViT(signature, channels=INSIDE, **sizes(options))
+    network = Inside(whole)
+    h = torch.randn(options.batch, INSIDE, options.side, options.side, requires_grad=True)
+    condition = torch.randn(options.batch, INSIDE)
+    return network, lambda: network(h, condition)
+
+
+def theirs(options: argparse.Namespace, channels: int) -> tuple[nn.Module, Callable[[], Tensor]]:
     from diffusers import DiTTransformer2DModel
 
-    return DiTTransformer2DModel(
-        num_attention_heads=width // head,
-        attention_head_dim=head,
-        in_channels=CHANNELS,
-        num_layers=depth,
-        sample_size=side,
+    network = DiTTransformer2DModel(
+        num_attention_heads=options.width // options.head,
+        attention_head_dim=options.head,
+        in_channels=channels,
+        num_layers=options.depth,
+        sample_size=options.side,
         patch_size=2,
         num_embeds_ada_norm=CLASSES,
     )
+    z = torch.randn(options.batch, channels, options.side, options.side)
+    z.requires_grad_(channels == INSIDE)  # inside uvit what comes before must learn as well
+    step = torch.randint(1000, (options.batch,))
+    labels = torch.randint(CLASSES, (options.batch,))
+    return network, lambda: network(z, timestep=step, class_labels=labels).sample
 
 
-def seconds(run: Callable[[], Tensor], network: nn.Module) -> float:
+def seconds(run: Callable[[], Tensor], network: nn.Module, clock: Callable[[], float]) -> float:
     network.zero_grad(set_to_none=True)
-    start = time.perf_counter()
+    start = clock()
     run().square().mean().backward()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--of", choices=("dit", "uvit"), default="dit")
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--depth", type=int, default=6)
     parser.add_argument("--head", type=int, default=64, help="the width of one head")
@@ -69,30 +105,24 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--positions", choices=("sincos", "rope"), default="sincos")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument(
+        "--clock", choices=("wall", "cpu"), default="wall", help="cpu: for a machine that is shared"
+    )
     options = parser.parse_args()
+    clock = {"wall": time.perf_counter, "cpu": time.process_time}[options.clock]
     torch.set_num_threads(options.threads)
 
-    shape = (options.side, options.width, options.depth, options.head)
-    mine, other = ours(*shape, options.positions).train(), theirs(*shape).train()
-    z = torch.randn(options.batch, options.side, options.side, CHANNELS)
-    z_first = z.permute(0, 3, 1, 2).contiguous()  # their layout
-    log_snr = torch.randn(options.batch)
-    steps, labels = torch.randint(1000, (2, options.batch)).unbind()
-    labels = labels % CLASSES
-
-    def run_mine() -> Tensor:
-        return mine(z, log_snr, labels)
-
-    def run_other() -> Tensor:
-        return other(z_first, timestep=steps, class_labels=labels).sample
-
+    make, channels = {"dit": (our_dit, IMAGE), "uvit": (our_uvit, INSIDE)}[options.of]
+    mine, run_mine = make(options)
+    other, run_other = theirs(options, channels)
+    mine.train(), other.train()
     for _ in range(2):
-        seconds(run_mine, mine), seconds(run_other, other)
+        seconds(run_mine, mine, clock), seconds(run_other, other, clock)
     times = []
     for turn in range(options.rounds):
         pair = [(run_mine, mine), (run_other, other)]
         order = pair if turn % 2 == 0 else pair[::-1]
-        spent = {id(network): seconds(run, network) for run, network in order}
+        spent = {id(network): seconds(run, network, clock) for run, network in order}
         times.append((spent[id(mine)], spent[id(other)]))
     ratios = sorted(b / a for a, b in times)
     low, middle, high = statistics.quantiles(ratios, n=4)
@@ -102,12 +132,13 @@ def main() -> None:
 
     tokens = (options.side // 2) ** 2
     print(
-        f"width {options.width}, depth {options.depth}, {tokens} tokens, batch {options.batch}, "
-        f"{options.positions}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+        f"{options.of}: width {options.width}, depth {options.depth}, {tokens} tokens, batch "
+        f"{options.batch}, {options.positions}, {torch.get_num_threads()} threads, "
+        f"{options.clock} time, torch {torch.__version__}"
     )
-    print(f"dit       {1e3 * statistics.median(a for a, _ in times):8.1f} ms  {size(mine)}")
+    print(f"ours      {1e3 * statistics.median(a for a, _ in times):8.1f} ms  {size(mine)}")
     print(f"diffusers {1e3 * statistics.median(b for _, b in times):8.1f} ms  {size(other)}")
-    print(f"diffusers / dit = {middle:.3f}  (quartiles {low:.3f} .. {high:.3f})")
+    print(f"diffusers / ours = {middle:.3f}  (quartiles {low:.3f} .. {high:.3f})")
 
 
 if __name__ == "__main__":
