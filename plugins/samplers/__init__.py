@@ -1,4 +1,4 @@
-"""Samplers that follow a process's own reverse steps."""
+"""Samplers: the process's own steps, and other ways from noise to data."""
 
 from __future__ import annotations
 
@@ -9,5 +9,13 @@ _HERE = "elbowroom.plugins.samplers"
 
 @hookimpl
 def samplers() -> dict[str, str]:
-    """``ancestral`` serves every process."""
-    return {"ancestral": f"{_HERE}.ancestral:Ancestral"}
+    """``ancestral`` serves every process, four serve masked ones, two Gaussian ones."""
+    return {
+        "ancestral": f"{_HERE}.ancestral:Ancestral",
+        "first-hitting": f"{_HERE}.first_hitting:FirstHitting",
+        "top-p": f"{_HERE}.top_p:TopP",
+        "confidence": f"{_HERE}.confidence:Confidence",
+        "remask": f"{_HERE}.remask:Remask",
+        "ddim": f"{_HERE}.ddim:DDIM",
+        "heun": f"{_HERE}.heun:Heun",
+    }

@@ -14,8 +14,9 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Frame, Level, Noise, Sampler, Step
-from elbowroom.sampler import Model, precision
+from elbowroom import Frame, Level, Noise, Sampler
+from elbowroom.path import Path
+from elbowroom.sampler import Model
 from torch import Tensor
 
 
@@ -30,33 +31,28 @@ class Ancestral(Sampler):
     def frames(
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
     ) -> Iterator[Frame]:
-        process, levels = model.process, self.levels(model)
-        z = process.prior(noise) if z is None else z
-        calls = torch.zeros(len(noise), dtype=torch.int64, device=z.device)
-        events = self._events(model, levels, noise)  # [B, T] steps to walk, padded with T
+        path, levels = self.path(model, noise, cond), self.levels(model)
+        z = path.start(z)
         yield Frame(z, 0)
 
-        for index in events.T:  # each sample's next event, whichever step that is
+        for index in self._events(path, levels).T:  # each sample's next event, whichever that is
             rows = (index < self.steps).nonzero().squeeze(1)
             if not len(rows):
                 break
-            at, part = index[rows], z[rows]
-            step = Step(
-                at,
-                levels.select(at).over(part, precision(part)),
-                levels.select(at + 1).over(part, precision(part)),
-                levels.select(torch.zeros_like(at)).over(part, precision(part)),
-            )
-            prediction = model.predict(part, step.level, None if cond is None else cond[rows])
-            z = z.index_copy(0, rows, process.reverse(part, prediction, step, noise.select(rows)))
-            calls[rows] += 1
+            at, rows = index[rows], rows.to(z.device)
+            part = z[rows]
+            step = path.step(levels, part, at)
+            prediction = path.predict(part, step.level, rows)
+            moved = path.process.reverse(part, prediction, step, path.noise.select(rows))
+            z = z.index_copy(0, rows, moved.to(z.dtype))
             yield Frame(z, int(at.max()) + 1)
 
-        yield self.finish(model, z, levels, noise, cond, calls)
+        yield self.finish(path, z, levels)
 
-    def _events(self, model: Model, levels: Level, noise: Noise) -> Tensor:
-        every = torch.arange(self.steps, device=noise.device).expand(len(noise), -1)
+    def _events(self, path: Path, levels: Level) -> Tensor:
+        """[B, T] the steps each sample walks, padded with T; on the CPU, to be counted there."""
+        every = torch.arange(self.steps).expand(len(path.noise), -1)
         if not self.skip:
             return every
-        active = model.process.active_steps(levels, noise)
+        active = path.process.active_steps(levels, path.noise).cpu()
         return torch.where(active, every, self.steps).sort(1).values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -188,7 +189,7 @@ def test_a_sampler_that_cannot_serve_the_process_is_named(tmp_path):
 def test_an_unknown_option_of_a_sampler_is_an_error(tmp_path):
     """Options are checked against the sampler's own."""
     make_run(tmp_path / "run")
-    with pytest.raises(ConfigError, match="sampler.grid"):
+    with pytest.raises(ConfigError, match=r"sampler\.grid"):
         sample_run(tmp_path / "run", ("sampler=first-hitting", "sampler.grid=cosine"), count=4)
 
 
@@ -262,7 +263,7 @@ def test_an_animation_is_bounded_and_evenly_spread(tmp_path, frames):
     kept = [image.convert("RGB").getpixel((0, 0))[0] for image in film._kept]
     if frames <= 256:
         assert kept[0] == 0
-        assert len({b - a for a, b in zip(kept, kept[1:], strict=False)}) <= 1
+        assert len({b - a for a, b in itertools.pairwise(kept)}) <= 1
     path = film.save(tmp_path / "film.gif", torch.zeros(4, 4, 3, dtype=torch.uint8))
     with Image.open(path) as opened:
         assert opened.n_frames <= 9

@@ -1,0 +1,164 @@
+"""Any Gaussian scheduler of diffusers as a sampler: DPM-Solver++, UniPC, DEIS, Euler, ...
+
+    sampler: {name: diffusers, scheduler: DPMSolverMultistepScheduler, steps: 20}
+
+A scheduler brings its own levels: the network is called at the lambda of its sigmas or
+alphas_cumprod, so any model serves that was trained over that range of lambda, whatever its own
+schedule. ``options`` are the scheduler's own. Two of its defaults are changed: its first step is
+at the noisiest level (``timestep_spacing: trailing``) and the data it expects is not clipped.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+import attrs
+import torch
+from elbowroom import ElbowroomError, Frame, Level, Noise, RealPrediction, Sampler
+from elbowroom.sampler import Model
+from torch import Tensor
+
+from .coordinates import coordinates, output_for
+
+_CHANGED = {"timestep_spacing": "trailing", "clip_sample": False}
+_REFUSED = {
+    "DPMSolverSDEScheduler": "its Brownian noise is drawn for a whole batch at once, so a sample "
+    "would depend on the batch size",
+    "UnCLIPScheduler": "it must be told where each step ends",
+}
+
+
+@attrs.frozen
+class DiffusersSampler(Sampler):
+    """A scheduler of diffusers by its class name."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"real"})
+
+    steps: int = attrs.field(default=20, validator=attrs.validators.ge(1))
+    grid: Literal["uniform", "cosine", "log-snr", "rho"] = attrs.field(  # the scheduler brings it
+        default="uniform", init=False
+    )
+    scheduler: str = attrs.field(default="DPMSolverMultistepScheduler", kw_only=True)
+    options: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
+
+    def build(self) -> Any:
+        """The scheduler, its timesteps set."""
+        scheduler = _made(find_scheduler(self.scheduler), self.scheduler, self.options)
+        try:
+            scheduler.set_timesteps(self.steps)
+            if hasattr(scheduler, "set_begin_index"):
+                scheduler.set_begin_index(0)
+        except Exception as error:
+            raise ElbowroomError(
+                f"sampler.scheduler: {self.scheduler} cannot take {self.steps} steps: {error}"
+            ) from error
+        return scheduler
+
+    def levels(self, model: Model) -> Level:
+        """The scheduler's own: one for each of its calls, and the data at the end."""
+        scheduler = self.build()
+        lam = [coordinates(scheduler, i).log_snr for i in range(len(scheduler.timesteps))]
+        return Level.at(torch.tensor([*lam, torch.inf], dtype=torch.float64), model.process)
+
+    def frames(
+        self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
+    ) -> Iterator[Frame]:
+        path, levels = self.path(model, noise, cond), self.levels(model)
+        self._check()
+        z = path.start(z)
+        yield Frame(z, 0)
+
+        def predict(z: Tensor, log_snr: float) -> RealPrediction:
+            lam = torch.full((len(z),), log_snr, dtype=torch.float64, device=z.device)
+            found: RealPrediction = path.predict(z, Level.at(lam, path.process).over(z))
+            return found
+
+        for i, here in enumerate(walk(self.build(), z, predict, path.noise)):
+            yield Frame(here, i + 1)
+        yield self.finish(path, here, levels)
+
+    def _check(self) -> None:
+        """Whatever its convention, a scheduler must find data that is always the same point."""
+        point, noisy = 0.25, torch.tensor([[-1.0, 0.0, 1.0]])
+
+        def predict(z: Tensor, log_snr: float) -> RealPrediction:
+            lam = torch.tensor(log_snr, dtype=z.dtype)
+            level = Level(*[lam] * 5)  # only lambda is read
+            return RealPrediction(z, level, given_x=torch.full_like(z, point))
+
+        try:
+            *_, last = walk(self.build(), noisy, predict, Noise.of(0, 1))
+        except (TypeError, AttributeError, NotImplementedError) as error:
+            raise ElbowroomError(
+                f"sampler.scheduler: {self.scheduler} cannot serve here: {error}"
+            ) from error
+        if not bool(((last - point).abs() < 0.1).all()):
+            raise ElbowroomError(
+                f"sampler.scheduler: {self.scheduler} with {self.steps} steps does not lead to the "
+                f"data: for data that is always {point} it ends at "
+                f"{', '.join(f'{value:.3g}' for value in last.flatten().tolist())}"
+            )
+
+
+def walk(
+    scheduler: Any, z: Tensor, predict: Callable[[Tensor, float], RealPrediction], noise: Noise
+) -> Iterator[Tensor]:
+    """z after each call of the network, from z at the scheduler's first level."""
+    randomness = _randomness(scheduler, noise)
+    here = coordinates(scheduler, 0)
+    calls = len(scheduler.timesteps)
+    sample = z * here.scale
+    for i, timestep in enumerate(scheduler.timesteps):
+        prediction = predict(z, here.log_snr)
+        if hasattr(scheduler, "scale_model_input"):
+            scheduler.scale_model_input(sample, timestep)  # some note here that a step begins
+        output = output_for(scheduler, prediction, sample, i).to(sample.dtype)
+        sample = scheduler.step(output, timestep, sample, **randomness).prev_sample
+        if i + 1 == calls:
+            yield sample.to(z.dtype)  # no noise is left
+            return
+        here = coordinates(scheduler, i + 1)
+        z = (sample / here.scale).to(z.dtype)
+        yield z
+
+
+def find_scheduler(name: str) -> type[Any]:
+    """The class of diffusers with this name; otherwise an error with the nearest names."""
+    import diffusers
+
+    names = [n for n in dir(diffusers) if n.endswith("Scheduler") and not n.startswith("Flax")]
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+        hint = f"; near are {', '.join(near)}" if near else ""
+        raise ElbowroomError(f"sampler.scheduler: diffusers has no scheduler {name!r}{hint}")
+    if name in _REFUSED:
+        raise ElbowroomError(f"sampler.scheduler: {name} is not served: {_REFUSED[name]}")
+    found: type[Any] = getattr(diffusers, name)
+    return found
+
+
+def _made(cls: type[Any], name: str, options: Mapping[str, Any]) -> Any:
+    known = [key for key in inspect.signature(cls.__init__).parameters if key != "self"]
+    strange = [key for key in options if key not in known]
+    if strange:
+        near = difflib.get_close_matches(strange[0], known, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ElbowroomError(
+            f"sampler.options: {name} has no option {strange[0]!r}{hint}; it has {', '.join(known)}"
+        )
+    changed = {key: value for key, value in _CHANGED.items() if key in known}
+    try:
+        return cls(**{**changed, **options})
+    except Exception as error:
+        raise ElbowroomError(f"sampler.options: {name} cannot be made: {error}") from error
+
+
+def _randomness(scheduler: Any, noise: Noise) -> dict[str, Any]:
+    """One generator for each sample, so that its noise does not depend on the batch."""
+    if "generator" not in inspect.signature(scheduler.step).parameters:
+        return {}
+    seeds = noise.integers("scheduler", 2**52)
+    return {"generator": [torch.Generator().manual_seed(int(seed)) for seed in seeds]}

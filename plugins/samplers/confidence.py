@@ -1,0 +1,69 @@
+"""Confidence sampling (MaskGIT, Chang et al. 2022): the surest tokens first.
+
+At each step every hidden token draws a candidate; the candidates with the highest
+
+    log p(candidate) + temperature (1 - progress) Gumbel noise
+
+stay, as many as the schedule's hidden share asks for, and the others are hidden again. Fast and
+sharp, but no sampler of the model's distribution: which token stays depends on what it drew. At a
+high temperature the order is random and the bias is gone.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+import torch
+from elbowroom import CategoricalPrediction, Step
+from elbowroom.categorical import draw_categorical
+from elbowroom.path import Path
+from elbowroom.sampler import SteppingSampler
+from torch import Tensor
+
+from .hidden import NEEDS, mask_of
+
+
+@attrs.frozen
+class Confidence(SteppingSampler):
+    """Reveal what the network is sure of; few steps are enough."""
+
+    needs: ClassVar[frozenset[str]] = NEEDS
+
+    temperature: float = attrs.field(default=4.5, validator=attrs.validators.ge(0))
+
+    def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
+        mask, i = mask_of(path.process), int(step.index[0])
+        hidden = (z == mask).flatten(1)  # [B, N]
+        stay_hidden = self._stay_hidden(path, step, hidden, last=i == self.steps - 1)
+        reveals = hidden.sum(1) - stay_hidden  # [B]
+        rows = (reveals > 0).nonzero().squeeze(1)
+        if not len(rows):
+            return z
+
+        part, asked = z[rows], hidden[rows]
+        prediction: CategoricalPrediction = path.predict(part, step.level.select(rows), rows)
+        logits = prediction.at(asked.reshape(part.shape)).double()  # [K, V]
+        noise = path.noise.select(rows).at(step.index[rows])
+        u, g = (noise.uniform(label, asked.shape[1:])[asked] for label in ("value", "gumbel"))
+        candidate = draw_categorical(logits, u)
+        sure = logits.log_softmax(-1).gather(-1, candidate[:, None]).squeeze(1)
+        heat = self.temperature * (1 - (i + 1) / self.steps)
+        sure = sure - heat * (-g.log()).log()
+
+        score = torch.full(asked.shape, -torch.inf, dtype=torch.float64, device=z.device)
+        score[asked] = sure
+        rank = score.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+        chosen = (rank < reveals[rows, None]) & asked
+        value = torch.zeros(asked.shape, dtype=z.dtype, device=z.device)
+        value[asked] = candidate
+        moved = torch.where(chosen, value, part.flatten(1)).reshape(part.shape)
+        return z.index_copy(0, rows, moved)
+
+    def _stay_hidden(self, path: Path, step: Step, hidden: Tensor, last: bool) -> Tensor:
+        """[B] how many of the tokens hidden at the start are still hidden after this step."""
+        if last:
+            return torch.zeros(len(hidden), dtype=torch.int64, device=hidden.device)
+        at_start = (path.first == mask_of(path.process)).flatten(1).sum(1)
+        share = (step.to.noise_share / step.start.noise_share).reshape(-1)
+        return torch.minimum((at_start * share).round().long(), hidden.sum(1))

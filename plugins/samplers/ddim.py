@@ -1,0 +1,44 @@
+"""DDIM (Song et al. 2021): Gaussian steps with as much fresh noise as asked for.
+
+    z_s = a_s x_hat + sqrt(b_s^2 - sigma^2) eps_hat + sigma eps,   sigma^2 = eta^2 b_s^2 (1 - k),
+
+with a^2 = share, b^2 = 1 - share and k = SNR_t/SNR_s. eta = 0 is deterministic; eta = 1 is
+ancestral sampling, with the same samples. In the coordinates of the straight path, y = z/(a + b)
+at time b/(a + b), the deterministic step is Euler's for the flow eps - x: flow matching's sampler.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+import torch
+from elbowroom import RealPrediction, Step
+from elbowroom.path import Path
+from elbowroom.sampler import SteppingSampler
+from torch import Tensor
+
+
+@attrs.frozen
+class DDIM(SteppingSampler):
+    """First-order steps, deterministic unless ``eta`` > 0."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"real"})
+
+    eta: float = attrs.field(
+        default=0.0, validator=[attrs.validators.ge(0), attrs.validators.le(1)]
+    )
+
+    def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
+        prediction: RealPrediction = path.predict(z, step.level)
+        b2 = step.to.noise_share
+        fresh = self.eta**2 * b2 * -torch.expm1(step.level.log_snr - step.to.log_snr)  # sigma^2
+        of_x, of_eps, sigma = (
+            factor.to(z.dtype)
+            for factor in (step.to.share.sqrt(), (b2 - fresh).clamp(min=0).sqrt(), fresh.sqrt())
+        )
+        moved = of_x * prediction.x + of_eps * prediction.eps
+        if self.eta:
+            eps = path.noise.at(step.index).normal("reverse", z.shape[1:], z.dtype)
+            moved = moved + sigma * eps
+        return moved

@@ -1,0 +1,82 @@
+"""First-hitting sampling (Zheng et al. 2024): masked ancestral sampling without a grid.
+
+In the limit of infinitely many steps tokens appear one by one, and each one's moment is known
+beforehand: a token with uniform U appears when the visible share reaches
+
+    a = a_1 + U (1 - a_1),      i.e.  lambda = log a - log((1 - U)(1 - a_1)),   t = t(lambda).
+
+One call for each token then samples the continuous-time model exactly. With fewer ``steps`` than
+tokens, tokens that follow each other share a call, at the moment of the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import attrs
+import torch
+from elbowroom import Frame, Level, Noise, Sampler
+from elbowroom.categorical import draw_categorical
+from elbowroom.path import Path
+from elbowroom.sampler import Model
+from torch import Tensor
+
+from .hidden import NEEDS, mask_of, revealed_share
+
+
+@attrs.frozen
+class FirstHitting(Sampler):
+    """Tokens appear one by one at their exact times, in at most ``steps`` calls."""
+
+    needs: ClassVar[frozenset[str]] = NEEDS
+
+    grid: Literal["uniform", "cosine", "log-snr", "rho"] = attrs.field(  # there is none to choose
+        default="uniform", init=False
+    )
+
+    def frames(
+        self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
+    ) -> Iterator[Frame]:
+        path, process = self.path(model, noise, cond), model.process
+        ends = Level.of(torch.tensor([1.0, 0.0], dtype=torch.float64), model.schedule, process)
+        z = path.start(z)
+        shape = z.shape
+        z = z.flatten(1)  # [B, N]
+        yield Frame(z.reshape(shape), 0)
+
+        u, order, count = self._moments(path, z, ends)
+        moments = model.schedule.time(_log_snr(u, ends))  # [B, N]
+        together = -(-z.shape[1] // self.steps)
+        value = path.noise.uniform("value", shape[1:]).flatten(1)
+        for k in range(0, int(count.max()) if len(count) else 0, together):
+            rows = (count > k).nonzero().squeeze(1)
+            part = z[rows].reshape(-1, *shape[1:])
+            level = Level.of(moments[rows, k], model.schedule, process).over(part)
+            prediction = path.predict(part, level, rows)
+
+            due = torch.zeros(len(rows), z.shape[1], dtype=torch.bool, device=z.device)
+            ranks = torch.arange(k, min(k + together, z.shape[1]), device=z.device)
+            due.scatter_(1, order[rows][:, ranks], ranks < count[rows, None])
+            part = part.flatten(1)
+            part[due] = draw_categorical(
+                prediction.at(due.reshape(-1, *shape[1:])), value[rows][due]
+            )
+            z = z.index_copy(0, rows, part)
+            yield Frame(z.reshape(shape), k // together + 1)
+
+        yield self.finish(path, z.reshape(shape), ends)
+
+    def _moments(self, path: Path, z: Tensor, ends: Level) -> tuple[Tensor, Tensor, Tensor]:
+        """U of each token in rising order [B, N], whose it is [B, N], how many appear [B]."""
+        u = path.noise.uniform("reveal", path.process.data.shape).flatten(1)
+        u = u.masked_fill(z != mask_of(path.process), torch.inf)  # visible ones have no moment
+        u, order = u.sort(1)
+        last = revealed_share(ends.select(slice(0, 1)), ends.select(slice(1, 2)))
+        return u, order, (u <= last.to(u.device)).sum(1)
+
+
+def _log_snr(u: Tensor, ends: Level) -> Tensor:
+    """lambda at which the revealed share is u."""
+    a_1, b_1 = ends.share[0].to(u.device), ends.noise_share[0].to(u.device)
+    return (a_1 + u * b_1).log() - ((1 - u) * b_1).log()

@@ -1,0 +1,81 @@
+"""Ancestral sampling from the nucleus (Holtzman et al. 2020): the smallest set of values whose
+probabilities sum to at least p.
+
+Values are kept from the most likely down, each as long as those before it hold less than p;
+values as likely as the last one kept are kept too, so that the order of the vocabulary does not
+matter. p = 1 keeps everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import attrs
+import torch
+from elbowroom import CategoricalPrediction, Frame, Level, Noise, Process, Sampler, Schedule
+from elbowroom.sampler import Model
+from torch import Tensor
+
+from .ancestral import Ancestral
+from .hidden import NEEDS
+
+
+@attrs.frozen
+class TopP(Sampler):
+    """Ancestral steps that never take an unlikely value."""
+
+    needs: ClassVar[frozenset[str]] = NEEDS
+
+    p: float = attrs.field(default=0.98, validator=[attrs.validators.gt(0), attrs.validators.le(1)])
+    skip: bool = True
+
+    def frames(
+        self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
+    ) -> Iterator[Frame]:
+        steps = Ancestral(self.steps, self.grid, self.skip)
+        # guidance acts on the whole distribution, so it comes before the nucleus
+        guided = self.path(model, noise, cond).model
+        return steps.frames(Likely(guided, self.p), noise, cond, z)
+
+
+@attrs.frozen(eq=False)
+class Likely:
+    """A model that speaks of likely values only."""
+
+    model: Model
+    p: float
+
+    @property
+    def process(self) -> Process:
+        """The model's own."""
+        return self.model.process
+
+    @property
+    def schedule(self) -> Schedule:
+        """The model's own."""
+        return self.model.schedule
+
+    def predict(self, z: Tensor, level: Level, cond: Tensor | None) -> LikelyPrediction:
+        """The model's prediction, cut to the nucleus where it is read."""
+        return LikelyPrediction(self.model.predict(z, level, cond).logits, self.p)
+
+
+@attrs.frozen(eq=False)
+class LikelyPrediction(CategoricalPrediction):
+    """Logits of the nucleus; the vocabulary is sorted only at the positions asked for."""
+
+    p: float
+
+    def at(self, where: Tensor) -> Tensor:
+        return nucleus(self.logits[where], self.p)
+
+
+def nucleus(logits: Tensor, p: float) -> Tensor:
+    """``logits`` [..., V] with minus infinity outside the nucleus."""
+    ordered = logits.double().sort(-1, descending=True).values
+    chance = ordered.softmax(-1)
+    before = chance.cumsum(-1) - chance  # what the more likely values hold together
+    last = (before < p).sum(-1, keepdim=True) - 1  # the first is always kept
+    cut = ordered.gather(-1, last.clamp(min=0))
+    return logits.double().masked_fill(logits < cut, -torch.inf)

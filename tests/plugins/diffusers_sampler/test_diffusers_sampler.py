@@ -1,0 +1,197 @@
+"""Schedulers of diffusers as samplers: the same steps as ours where they coincide."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from elbowroom import DataSpec, ElbowroomError, Noise, Schedule
+from elbowroom.oracle import MixtureOracle
+from elbowroom.plugins.diffusers_sampler.sampler import DiffusersSampler
+from elbowroom.plugins.gaussian.process import Gaussian
+from elbowroom.plugins.samplers.ddim import DDIM
+from elbowroom.plugins.samplers.heun import Heun
+from elbowroom.plugins.schedules.gaussian import VPCosine
+from scipy import stats
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the library's own, thousands of them
+
+MIXTURE = MixtureOracle(
+    torch.tensor([0.3, 0.7], dtype=torch.float64),
+    torch.tensor([-0.6, 0.4], dtype=torch.float64),
+    torch.tensor([0.1, 0.2], dtype=torch.float64),
+)
+SOLVERS = [
+    "DDIMScheduler",
+    "DDPMScheduler",
+    "DEISMultistepScheduler",
+    "DPMSolverMultistepScheduler",
+    "DPMSolverSinglestepScheduler",
+    "EDMDPMSolverMultistepScheduler",
+    "EDMEulerScheduler",
+    "EulerAncestralDiscreteScheduler",
+    "EulerDiscreteScheduler",
+    "FlowMatchEulerDiscreteScheduler",
+    "FlowMatchHeunDiscreteScheduler",
+    "HeunDiscreteScheduler",
+    "KDPM2AncestralDiscreteScheduler",
+    "KDPM2DiscreteScheduler",
+    "LMSDiscreteScheduler",
+    "PNDMScheduler",
+    "SASolverScheduler",
+    "UniPCMultistepScheduler",
+]
+
+
+class Model:
+    """The exact denoiser of the mixture."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.process = Gaussian().bind(DataSpec((2,), 256))
+        self.schedule = schedule
+
+    def predict(self, z, level, cond):
+        return MIXTURE.predict(z, level)
+
+
+class Through(Schedule):
+    """A schedule that goes through given levels, from noise to data, at evenly spaced times."""
+
+    def __init__(self, levels: torch.Tensor) -> None:
+        self.levels = levels.flip(0)  # rising time, falling lambda
+
+    def log_snr(self, t):
+        place = t * (len(self.levels) - 1)
+        left = place.floor().long().clamp(0, len(self.levels) - 2)
+        part = place - left
+        return self.levels[left] * (1 - part) + self.levels[left + 1] * part
+
+
+def same_levels(sampler: DiffusersSampler, once: bool = False) -> Model:
+    """A model whose uniform grid is the scheduler's, up to its last step to no noise at all."""
+    levels = sampler.levels(Model(VPCosine())).log_snr[:-1]
+    return Model(Through(levels.unique().sort().values if once else levels))
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options"),
+    [
+        ("DDIMScheduler", {}),
+        ("EulerDiscreteScheduler", {}),
+        ("EDMEulerScheduler", {}),
+        ("FlowMatchEulerDiscreteScheduler", {}),
+        ("DPMSolverMultistepScheduler", {"solver_order": 1}),
+        ("DPMSolverMultistepScheduler", {"solver_order": 1, "prediction_type": "sample"}),
+        ("DPMSolverMultistepScheduler", {"solver_order": 1, "prediction_type": "v_prediction"}),
+        (
+            "DPMSolverMultistepScheduler",
+            {"solver_order": 1, "use_flow_sigmas": True, "prediction_type": "flow_prediction"},
+        ),
+        ("UniPCMultistepScheduler", {"solver_order": 1, "disable_corrector": list(range(10))}),
+    ],
+)
+def test_first_order_schedulers_are_our_ddim(scheduler, options):
+    """On the scheduler's own levels our DDIM takes the same path, whatever its convention."""
+    # ten steps divide the thousand they were made from: its DDIM rounds where a step ends
+    sampler = DiffusersSampler(10, scheduler=scheduler, options=options)
+    model = same_levels(sampler)
+    theirs = list(sampler.frames(model, Noise.of(0, 50)))
+    ours = list(DDIM(9).frames(model, Noise.of(0, 50)))
+    for a, b in zip(theirs[:9], ours[:9], strict=True):
+        assert torch.allclose(a.z, b.z, atol=2e-3)
+    level = DDIM(9).levels(model).select(torch.full((50,), 9)).over(ours[9].z)
+    assert torch.allclose(theirs[-1].z.double(), model.predict(ours[9].z, level, None).x, atol=2e-3)
+
+
+def test_heun_of_both_is_the_same():
+    """Heun's method on the same levels ends at the same samples after the same calls."""
+    sampler = DiffusersSampler(30, scheduler="HeunDiscreteScheduler")
+    model = same_levels(sampler, once=True)
+    theirs = sampler.sample(model, Noise.of(0, 200))
+    *_, ours = Heun(29, "uniform").frames(model, Noise.of(0, 200))
+    assert (theirs.calls == ours.calls).all()
+    assert (theirs.x - ours.x).abs().double().mean() < 0.05  # of 256 levels
+
+
+def mixture_distance(x: torch.Tensor) -> float:
+    def cdf(value):
+        parts = zip(MIXTURE.weights, MIXTURE.means, MIXTURE.stds, strict=True)
+        return sum(w.item() * stats.norm(m.item(), s.item()).cdf(value) for w, m, s in parts)
+
+    return float(stats.kstest(x.flatten().double().numpy(), cdf).statistic)
+
+
+@pytest.mark.parametrize("scheduler", SOLVERS)
+def test_schedulers_sample_the_data(scheduler):
+    """With an exact denoiser every solver comes close to the law of the data."""
+    sampler = DiffusersSampler(60, scheduler=scheduler)
+    *_, last = sampler.frames(Model(VPCosine()), Noise.of(0, 1500))
+    assert mixture_distance(last.z) < 0.05
+
+
+def test_the_distance_notices_a_wrong_step():
+    """Half of a scheduler's noise is enough to fail the check above."""
+    sampler = DiffusersSampler(60, scheduler="EulerDiscreteScheduler")
+    z = 0.5 * Noise.of(0, 1500).normal("prior", (2,))
+    *_, last = sampler.frames(Model(VPCosine()), Noise.of(0, 1500), z=z)
+    assert mixture_distance(last.z) > 0.1
+
+
+@pytest.mark.parametrize(
+    "scheduler", ["DPMSolverMultistepScheduler", "DDPMScheduler", "EulerAncestralDiscreteScheduler"]
+)
+def test_samples_do_not_depend_on_the_batch_size(scheduler):
+    """Schedulers that draw noise draw it for each sample alone."""
+    sampler, model = DiffusersSampler(10, scheduler=scheduler), Model(VPCosine())
+    whole = sampler.sample(model, Noise.of(3, 10)).x
+    for size in (1, 4):
+        parts = [
+            sampler.sample(model, Noise(3, torch.arange(10)[k : k + size], 10)).x
+            for k in range(0, 10, size)
+        ]
+        assert torch.equal(torch.cat(parts), whole)
+
+
+def test_calls_are_counted_apart_from_steps():
+    """A second-order scheduler takes two calls a step but for the last."""
+    sampler = DiffusersSampler(10, scheduler="HeunDiscreteScheduler")
+    assert (sampler.sample(Model(VPCosine()), Noise.of(0, 2)).calls == 19).all()
+
+
+def test_an_unknown_scheduler_is_named_with_its_neighbours():
+    """A misspelt name shows what is near."""
+    with pytest.raises(ElbowroomError, match="DPMSolverMultistepScheduler"):
+        DiffusersSampler(10, scheduler="DPMSolverMultiStep").build()
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "why"),
+    [
+        ("DPMSolverSDEScheduler", "batch size"),
+        ("DDIMInverseScheduler", "does not lead to the data"),
+        ("AmusedScheduler", "cannot be made"),
+        ("BlockRefinementScheduler", "neither sigmas nor alphas_cumprod"),
+    ],
+)
+def test_a_scheduler_that_cannot_serve_says_why(scheduler, why):
+    """What is not a sampler of Gaussian diffusion is refused before any sample is drawn."""
+    with pytest.raises(ElbowroomError, match=why):
+        list(DiffusersSampler(5, scheduler=scheduler).frames(Model(VPCosine()), Noise.of(0, 1)))
+
+
+def test_an_unknown_option_is_named():
+    """A misspelt option of a scheduler is an error that shows the right one."""
+    sampler = DiffusersSampler(5, options={"solver_ordre": 2})
+    with pytest.raises(ElbowroomError, match="did you mean 'solver_order'"):
+        sampler.build()
+
+
+def test_diffusers_is_imported_only_when_used():
+    """Loading the sampler's class does not import diffusers."""
+    code = (
+        "import sys, elbowroom.plugins.diffusers_sampler.sampler;"
+        "sys.exit(any(name.split('.')[0] == 'diffusers' for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
