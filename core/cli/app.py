@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import explain, figures, plugins, presets, sample, theory, train, weighting
+from . import bench, explain, figures, plugins, presets, sample, theory, train, weighting
 
 app = typer.Typer(
     name="elbowroom",
@@ -17,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for _module in (plugins, presets, explain, weighting, theory, figures, train, sample):
+for _module in (plugins, presets, explain, weighting, theory, figures, train, sample, bench):
     _module.register(app)
 
 

@@ -1,0 +1,282 @@
+"""Speed, measured side by side in one process.
+
+Rivals are timed in turns, round after round, so that a busy machine is busy for all of them; what
+is told are medians with their spread, ratios within a round, and shares of the matrix-multiply
+peak measured in the same rounds.
+
+    overhead     our train step / a bare loop of the same network, loss and optimiser, written out
+                 below as one would by hand
+    peak share   floating-point operations of the step / its time / the peak
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .assembly import Parts, build_model, build_parts
+from .config import Config
+from .dataset import Batch, Dataset
+from .diffusion import Diffusion
+from .distributed import Ranks
+from .errors import ConfigError, ElbowroomError
+from .noise import Noise
+from .registry import Registry
+from .sampler import Sampler
+from .train import Training
+
+_SIDE = 1024  # of the matrices whose product is the peak
+
+
+@attrs.frozen
+class Timing:
+    """The seconds something took, round by round."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle round."""
+        return statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> float:
+        """Half the range of the middle half, relative to the median."""
+        if len(self.seconds) < 4:
+            return (max(self.seconds) - min(self.seconds)) / 2 / self.median
+        low, _, high = statistics.quantiles(self.seconds, n=4)
+        return (high - low) / 2 / self.median
+
+    def over(self, other: Timing) -> Timing:
+        """The ratio to a rival, within each round."""
+        return Timing(tuple(a / b for a, b in zip(self.seconds, other.seconds, strict=True)))
+
+
+@attrs.frozen(eq=False)
+class BenchReport:
+    """What was measured."""
+
+    timings: Mapping[str, Timing]
+    flops: Mapping[str, float]  # floating-point operations of one call
+    batch_size: int
+    sampler_calls: Mapping[str, float]  # network calls a sample
+    parameters: int
+    peak_bytes: int
+
+    @property
+    def peak(self) -> float:
+        """Operations a second of a large matrix product."""
+        return 2 * _SIDE**3 / self.timings["matmul"].median
+
+    @property
+    def overhead(self) -> Timing:
+        """Our train step over the bare loop."""
+        return self.timings["train step"].over(self.timings["bare loop"])
+
+    def record(self) -> dict[str, Any]:
+        """Plain numbers."""
+        rows = {}
+        for name, timing in self.timings.items():
+            rows[name] = {"seconds": timing.median, "spread": timing.spread}
+            if name in self.flops:
+                rows[name]["peak_share"] = self.flops[name] / timing.median / self.peak
+            if name in self.sampler_calls:
+                rows[name]["calls"] = self.sampler_calls[name]
+        return {
+            "timings": rows,
+            "images_per_second": self.batch_size / self.timings["train step"].median,
+            "overhead": {"ratio": self.overhead.median, "spread": self.overhead.spread},
+            "matmul_flops": self.peak,
+            "parameters": self.parameters,
+            "peak_bytes": self.peak_bytes,
+            "threads": torch.get_num_threads(),
+        }
+
+
+def bench(
+    config: Config,
+    registry: Registry,
+    *,
+    rounds: int = 7,
+    samples: int = 16,
+    watch: Callable[[int, str], None] = lambda *_: None,
+) -> BenchReport:
+    """Time a config's training and sampling."""
+    parts = build_parts(config)
+    if parts.data is None:
+        raise ConfigError("data: a benchmark needs a data set, and this config names none")
+    ours, bare = _training(parts, parts.data), _BareLoop(parts, parts.data)
+    model = ours.model
+    samplers = _samplers(parts, registry)
+    labels = _labels(parts.data, samples)
+    rivals: dict[str, Callable[[], object]] = {
+        "matmul": _matmul(),
+        "train step": ours.turn,
+        "bare loop": bare.turn,
+        "data": lambda: ours.training.feed.split.take(ours.training.feed.rows(0)),
+    }
+    calls: dict[str, float] = {}
+    for name, sampler in samplers.items():
+        rivals[f"sampler {name}"] = _sampling(model, sampler, samples, labels, calls, name)
+    for _ in range(2):  # allocators, kernels and caches
+        for name in ("matmul", "train step", "bare loop", "data"):
+            rivals[name]()
+    seconds: dict[str, list[float]] = {name: [] for name in rivals}
+    for turn in range(rounds):
+        for name, run in rivals.items():
+            watch(turn, name)
+            began = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - began)
+    flops = {"matmul": float(2 * _SIDE**3), "train step": _flops(bare.turn)}
+    flops["bare loop"] = flops["train step"]
+    ours.training.feed.close()
+    return BenchReport(
+        {name: Timing(tuple(values)) for name, values in seconds.items()},
+        flops,
+        config.train.batch_size,
+        {f"sampler {name}": value for name, value in calls.items()},
+        sum(p.numel() for p in model.parameters()),
+        peak_memory(),
+    )
+
+
+def peak_memory() -> int:
+    """The most memory this process ever held, in bytes."""
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return held if sys.platform == "darwin" else 1024 * held
+
+
+# -- the rivals
+
+
+@attrs.define(eq=False)
+class _Ours:
+    training: Training
+    model: Diffusion
+    n: int = 0
+
+    def turn(self) -> None:
+        self.training.step(self.n)
+        self.n += 1
+
+
+def _training(parts: Parts, data: Dataset) -> _Ours:
+    model = build_model(parts)
+    on = Ranks(torch.device("cpu"))
+    return _Ours(Training(model, data, parts.config.train, seed=0, on=on), model)
+
+
+class _BareLoop:
+    """What one would write by hand for this network: no framework, global randomness."""
+
+    def __init__(self, parts: Parts, data: Dataset) -> None:
+        model = build_model(parts)
+        self.objective, self.network = model.objective, model.denoiser.train()
+        options = parts.config.train
+        self.optimiser = torch.optim.AdamW(
+            self.network.parameters(),
+            lr=options.learning_rate,
+            betas=options.betas,
+            weight_decay=options.weight_decay,
+            fused=True,
+        )
+        self.average = [p.detach().clone() for p in self.network.parameters()]
+        self.decay = options.ema
+        self.levels = data.spec.levels
+        self.batch: Batch = data.split("train").take(
+            torch.arange(options.batch_size) % len(data.split("train"))
+        )
+        self.loss = self._masked if model.process.signature().in_states else self._gaussian
+
+    def turn(self) -> None:
+        t = (torch.rand(()) + torch.arange(len(self.batch.x)) / len(self.batch.x)) % 1
+        loss = self.loss(self.batch.x, t, self.objective.plain_weight(t))
+        loss.backward()
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        parameters = [p.detach() for p in self.network.parameters()]
+        torch._foreach_lerp_(self.average, parameters, 1 - self.decay)
+
+    def _masked(self, x: Tensor, t: Tensor, weight: Tensor) -> Tensor:
+        share = self.objective.schedule.log_snr(t).sigmoid()
+        hidden = torch.rand(x.shape) >= share.reshape(-1, *(1,) * (x.ndim - 1))
+        logits = self.network(torch.where(hidden, self.levels, x), None, self.batch.y)
+        asked = torch.where(hidden, x, -100).flatten()
+        each = F.cross_entropy(logits.flatten(0, -2), asked, reduction="none", ignore_index=-100)
+        return (each.reshape(len(x), -1).sum(1) * weight).mean()
+
+    def _gaussian(self, x: Tensor, t: Tensor, weight: Tensor) -> Tensor:
+        log_snr = self.objective.schedule.log_snr(t)
+        real = (2 * x.float() + 1) / self.levels - 1
+        spread = (-1, *(1,) * (x.ndim - 1))
+        a = log_snr.sigmoid().sqrt().reshape(spread)
+        b = (-log_snr).sigmoid().sqrt().reshape(spread)
+        eps = torch.randn_like(real)
+        z = a * real + b * eps
+        said = self.network(z, log_snr, self.batch.y)
+        error = b * z + a * said - eps
+        return ((error**2 / 2).reshape(len(x), -1).sum(1) * weight).mean()
+
+
+def _matmul() -> Callable[[], object]:
+    a, b = torch.rand(_SIDE, _SIDE), torch.rand(_SIDE, _SIDE)
+    return lambda: a @ b
+
+
+def _samplers(parts: Parts, registry: Registry) -> dict[str, Sampler]:
+    """Every registered sampler that serves the process, and ancestral sampling step by step."""
+    steps = parts.sampler.steps if parts.sampler is not None else 64
+    found: dict[str, Sampler] = {}
+    for name, component in registry.components("sampler").items():
+        try:
+            sampler: Sampler = component.load()(steps=steps)
+        except (TypeError, ElbowroomError):  # it needs more than a number of steps
+            continue
+        if sampler.needs <= parts.process.traits:
+            found[name] = sampler
+    walking = found.get("ancestral")
+    if walking is not None and hasattr(walking, "skip"):
+        found["ancestral, every step"] = attrs.evolve(walking, skip=False)  # type: ignore[misc]  # of the attrs class behind the contract
+    return found
+
+
+def _labels(data: Dataset, count: int) -> Tensor | None:
+    return None if data.spec.classes is None else torch.arange(count) % data.spec.classes
+
+
+def _sampling(
+    model: Diffusion,
+    sampler: Sampler,
+    count: int,
+    labels: Tensor | None,
+    calls: dict[str, float],
+    name: str,
+) -> Callable[[], object]:
+    def run() -> None:
+        model.eval()
+        with torch.no_grad():
+            drawn = sampler.sample(model, Noise.of(0, count), labels)
+        calls[name] = float(drawn.calls.double().mean())
+        model.train()
+
+    return run
+
+
+def _flops(step: Callable[[], object]) -> float:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return float(counter.get_total_flops())
+
+

@@ -1,0 +1,80 @@
+"""``elbowroom bench``: speed, side by side in one process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .show import JSON, console, print_json, table
+
+if TYPE_CHECKING:
+    from ..bench import BenchReport
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("bench")(bench)
+
+
+def bench(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like train.batch_size=32."),
+    ] = None,
+    preset: Annotated[
+        str, typer.Option(metavar="CONFIG", help="A preset's name or a YAML file.")
+    ] = "digits",
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Turns each rival takes.")] = 7,
+    samples: Annotated[int, typer.Option(metavar="N", min=1, help="Samples a turn.")] = 16,
+    json: JSON = False,
+) -> None:
+    """Train step, sampling, overhead over a bare loop, share of the machine's matmul peak.
+
+    Example: elbowroom bench process=gaussian --rounds 11
+    """
+    from ..bench import bench as measure
+    from ..config import load_config
+    from ..registry import registry
+
+    chosen = load_config(preset, tuple(overrides or ()))
+    err = console(stderr=True)
+    with err.status("measuring") as status:
+        report = measure(
+            chosen,
+            registry(),
+            rounds=rounds,
+            samples=samples,
+            watch=lambda turn, name: status.update(f"round {turn + 1} of {rounds}: {name}"),
+        )
+    if json:
+        print_json(report.record())
+        return
+    _print(report)
+
+
+def _print(report: BenchReport) -> None:
+    record = report.record()
+    listing = table(
+        f"Medians of {len(report.timings['matmul'].seconds)} rounds",
+        *("what", ">ms", ">± spread", ">share of peak", ">network calls"),
+    )
+    rows: dict[str, Any] = record["timings"]
+    for name, row in rows.items():
+        listing.add_row(
+            name,
+            f"{1000 * row['seconds']:.2f}",
+            f"{row['spread']:.0%}",
+            f"{row['peak_share']:.0%}" if "peak_share" in row else "",
+            f"{row['calls']:.1f}" if "calls" in row else "",
+        )
+    out = console()
+    out.print(listing)
+    out.print(
+        f"{record['images_per_second']:.0f} images/s in training; overhead over the bare loop "
+        f"{record['overhead']['ratio'] - 1:+.1%} (± {record['overhead']['spread']:.1%})"
+    )
+    out.print(
+        f"matmul peak {record['matmul_flops'] / 1e9:.0f} GFLOP/s on {record['threads']} threads; "
+        f"{record['parameters']:,} parameters; peak memory {record['peak_bytes'] / 2**20:.0f} MiB"
+    )
