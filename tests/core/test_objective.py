@@ -19,25 +19,16 @@ from elbowroom.plugins.schedules.masking import Cosine, Linear, Polynomial
 from elbowroom.plugins.time_samplers.importance import Importance
 from elbowroom.plugins.time_samplers.logit_normal import LogitNormal
 from elbowroom.plugins.time_samplers.uniform import Stratified, Uniform
-from elbowroom.plugins.weightings.paper import EDM, IDDPM, Elbo, FlowMatching, Sigmoid
+from elbowroom.plugins.weightings.paper import EDM, Elbo, Sigmoid
 from elbowroom.plugins.weightings.simple import Simple
 from elbowroom.theory import three_tokens
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core import toy
+from tests.core.paper import MASKING, WEIGHTINGS
 from tests.reference import reference, tensor
 
-WEIGHTINGS = {
-    "elbo": Elbo(),
-    "edm": EDM(),
-    "iddpm": IDDPM(),
-    "sigmoid_k0": Sigmoid(),
-    "sigmoid_k2": Sigmoid(k=2.0),
-    "fm": FlowMatching(),
-    "simple": Simple(),
-}
-MASKING = {"cosine": Cosine, "linear": Linear}
 CONTINUOUS = "toy_continuous_time_objective (positive loss, nats, summed over tokens)"
 DISCRETE = next(key for key in reference() if key.startswith("toy_discrete_time_objective"))
 

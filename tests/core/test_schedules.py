@@ -15,10 +15,10 @@ from elbowroom.plugins.schedules.masking import Cosine, Linear, Polynomial
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.paper import MASKING
 from tests.reference import reference, tensor
 
 BUILT_IN = [Cosine(), Linear(), Polynomial(), VPCosine(), Flow(), EDM(), LinearLogSNR()]
-MASKING = {"cosine": Cosine, "linear": Linear}
 GAUSSIAN = {"edm": EDM, "iddpm": VPCosine, "sigmoid_k0": VPCosine, "fm": Flow}
 
 

@@ -14,23 +14,14 @@ from elbowroom.plugins.schedules.gaussian import EDM as EDMSchedule
 from elbowroom.plugins.schedules.gaussian import Flow, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
 from elbowroom.plugins.weightings.isotonic import Isotonic
-from elbowroom.plugins.weightings.paper import EDM, IDDPM, Elbo, FlowMatching, Sigmoid
+from elbowroom.plugins.weightings.paper import EDM, IDDPM, FlowMatching, Sigmoid
 from elbowroom.plugins.weightings.simple import Simple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.paper import MASKING, WEIGHTINGS
 from tests.reference import reference, tensor
 
-WEIGHTINGS = {
-    "elbo": Elbo(),
-    "edm": EDM(),
-    "iddpm": IDDPM(),
-    "sigmoid_k0": Sigmoid(),
-    "sigmoid_k2": Sigmoid(k=2.0),
-    "fm": FlowMatching(),
-    "simple": Simple(),
-}
-MASKING = {"cosine": Cosine, "linear": Linear}
 T = tensor(reference()["t_points"])
 
 
