@@ -62,6 +62,8 @@ def our_dit(options: argparse.Namespace) -> tuple[nn.Module, Callable[[], Tensor
 def our_uvit(options: argparse.Namespace) -> tuple[nn.Module, Callable[[], Tensor]]:
     signature = Signature((options.side, options.side, IMAGE), None, None, None, needs_level=False)
     whole = UViT(signature, channels=INSIDE, **sizes(options))
+    del whole.values, whole.condition, whole.stem, whole.way_in, whole.way_out, whole.head
+    del whole.told  # what is left is the DiT
     network = Inside(whole)
     h = torch.randn(options.batch, INSIDE, options.side, options.side, requires_grad=True)
     condition = torch.randn(options.batch, INSIDE)

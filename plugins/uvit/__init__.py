@@ -1,1 +1,14 @@
-"""Placeholder."""
+"""The paper's denoiser (`uvit`) and its transformer alone (`dit`)."""
+
+from __future__ import annotations
+
+from elbowroom.hookspecs import Components, hookimpl
+
+
+@hookimpl
+def denoisers() -> Components:
+    """Networks for images, and for sequences too (`dit`)."""
+    return {
+        "uvit": "elbowroom.plugins.uvit.uvit:UViT",
+        "dit": "elbowroom.plugins.uvit.dit:DiT",
+    }
