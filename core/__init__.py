@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from .denoiser import Denoiser
     from .diffusion import Diffusion
     from .errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
+    from .exporter import Exporter
     from .hookspecs import PLUGIN_API, hookimpl
+    from .launcher import Launcher
     from .level import Level
     from .metric import Metric
     from .noise import Noise
@@ -38,8 +40,10 @@ _HOMES = {
     "Denoiser": "denoiser",
     "ElbowroomError": "errors",
     "Diffusion": "diffusion",
+    "Exporter": "exporter",
     "Frame": "sampler",
     "IncompatibleError": "errors",
+    "Launcher": "launcher",
     "Level": "level",
     "Metric": "metric",
     "Noise": "noise",
@@ -72,8 +76,10 @@ __all__ = [
     "Denoiser",
     "Diffusion",
     "ElbowroomError",
+    "Exporter",
     "Frame",
     "IncompatibleError",
+    "Launcher",
     "Level",
     "Metric",
     "Noise",

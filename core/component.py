@@ -31,6 +31,7 @@ KINDS: Mapping[str, str] = {
     "dataset": "datasets",
     "metric": "metrics",
     "launcher": "launchers",
+    "exporter": "exporters",
 }
 """Kind -> the hook that registers components of it."""
 
@@ -43,6 +44,8 @@ CONTRACTS: Mapping[str, str] = {
     "time_sampler": "elbowroom.time_sampler:TimeSampler",
     "dataset": "elbowroom.dataset:Dataset",
     "metric": "elbowroom.metric:Metric",
+    "launcher": "elbowroom.launcher:Launcher",
+    "exporter": "elbowroom.exporter:Exporter",
 }
 """Kind -> the class its components derive from; a kind that is not here asks for any class."""
 

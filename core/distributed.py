@@ -25,6 +25,8 @@ import attrs
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from .errors import ConfigError, ElbowroomError
@@ -123,8 +125,8 @@ def ranks(device: str | None = None) -> Iterator[Ranks]:
     ours = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized()
     if ours:
         # a prefix of its own: a second run of these processes must not read the first one's words
-        store, rank, world = next(dist.rendezvous("env://", timeout=_PATIENCE))
-        store = dist.PrefixStore(f"elbowroom-{next(_SESSIONS)}", store)
+        store, rank, world = next(rendezvous("env://", timeout=_PATIENCE))
+        store = PrefixStore(f"elbowroom-{next(_SESSIONS)}", store)
         backend = "nccl" if on_gpu else "gloo"
         dist.init_process_group(
             backend, store=store, rank=rank, world_size=world, timeout=_PATIENCE
@@ -190,7 +192,7 @@ def sharded(model: nn.Module, network: nn.Module, on: Ranks) -> nn.Module:
         if not isinstance(parameter, DTensor):
             dist.broadcast(parameter.data, 0)
             hook = _averaged(on)
-            parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]  # torch's own
+            parameter.register_post_accumulate_grad_hook(hook)
     return model
 
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import ClassVar
 
 
 class ElbowroomError(Exception):
     """Something the user can mend; its message says what and how."""
+
+    exit_code: ClassVar[int] = 2
+    """What the command line ends with."""
 
 
 class ConfigError(ElbowroomError):

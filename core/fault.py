@@ -19,7 +19,7 @@ import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors.torch import save_file
@@ -32,6 +32,8 @@ from .errors import ElbowroomError
 
 class NonFiniteError(ElbowroomError):
     """A loss or gradient that is not finite; ``dump`` is the folder that reproduces it."""
+
+    exit_code: ClassVar[int] = 3
 
     def __init__(self, message: str, step: int, dump: Path | None) -> None:
         super().__init__(message)

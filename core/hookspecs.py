@@ -65,7 +65,11 @@ class Hooks(Protocol):
 
     @hookspec
     def launchers(self) -> Components:
-        """Where the points of a comparison run."""
+        """Where the points of a comparison run: :class:`elbowroom.Launcher`."""
+
+    @hookspec
+    def exporters(self) -> Components:
+        """Forms a run can be written in for other libraries: :class:`elbowroom.Exporter`."""
 
     @hookspec
     def presets(self) -> Mapping[str, str]:

@@ -14,6 +14,10 @@ from pathlib import Path
 
 import attrs
 
+ENDS_WITH_INPUT = "ELBOWROOM_ENDS_WITH_INPUT"
+"""Environment variable of a job that shall stop politely when its standard input ends: a launcher
+that holds the other end thereby leaves no orphans, however it dies."""
+
 
 @attrs.frozen
 class Job:

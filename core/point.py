@@ -28,11 +28,9 @@ from .checkpoint import replace_text
 from .config import Config, load_config, to_plain
 from .errors import ElbowroomError
 from .evaluate import Protocol, evaluate_run, evaluation_folder, read_evaluation
+from .launcher import ENDS_WITH_INPUT
 from .run_folder import RunError, RunFolder, check_unchanged
 from .train import resume, train
-
-ENDS_WITH_INPUT = "ELBOWROOM_ENDS_WITH_INPUT"
-"""Environment variable of a point that shall stop when its standard input ends."""
 
 _OFTEN = 0.5  # seconds between notes of progress
 

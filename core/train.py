@@ -52,7 +52,7 @@ from .interrupt import Interrupt
 from .learning_rate import learning_rate
 from .objective import Losses
 from .observer import Observers, RunEvent
-from .run_folder import RunFolder, check_unchanged, provenance
+from .run_folder import RunError, RunFolder, check_unchanged, provenance
 from .validation import pictures, validate
 from .window import Window
 
@@ -123,8 +123,9 @@ class Training:
     def step(self, n: int) -> None:
         """Update ``n``: all of it, and nothing that makes the device wait."""
         losses = self.forward(n)
-        losses.loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+        losses.loss.backward()
         norm = gradient_norm(self.parameters)
+        # torch.amp's way to tell a fused optimiser to leave everything as it is
         self.optimiser.found_inf = self.guard.look(losses.loss, norm)  # type: ignore[attr-defined]
         if self.options.clip_norm is not None:
             clip(self.parameters, norm, self.options.clip_norm)
@@ -283,7 +284,8 @@ def fit(
         try:
             result = run.go(first, interrupt)
         except BaseException as error:
-            run.tell("run_ended", run.done, reason=f"failed: {error or type(error).__name__}")
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            run.tell("run_ended", run.done, reason=f"failed: {why}")
             raise
         finally:
             training.feed.close()
@@ -412,7 +414,7 @@ class _Run:
         training.optimiser.zero_grad()
         losses = training.forward(step)
         with contextlib.suppress(RuntimeError):  # anomaly detection of the user's may raise here
-            losses.loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+            losses.loss.backward()
         named = training.model.named_parameters()
         gradients = not_finite([(name, whole(p.grad)) for name, p in named if p.grad is not None])
         weights = gathered(named_tensors(training.model), on)
@@ -542,6 +544,11 @@ def resume(
     latest = opened.latest()
     if latest is not None:
         check_unchanged(now, latest.state.get("config", {}), str(latest.path))
+        if now.train.steps < latest.step:
+            raise RunError(
+                f"{opened.path} is at step {latest.step} already: train.steps={now.train.steps} "
+                "lies behind it"
+            )
     with ranks(device) as on:
         parts = build_parts(now)
         model = build_model(parts)
@@ -586,6 +593,6 @@ def reproduce(fault: str | PathLike[str], device: str | None = None) -> Losses:
         weights = read_tensors(path / "model.safetensors")
         restore(named_tensors(training.model), weights, str(path))
         losses = training.forward(int(path.name.removeprefix("step-")))
-        losses.loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+        losses.loss.backward()
         training.feed.close()
         return losses

@@ -12,10 +12,11 @@ import math
 import torch
 from torch import Tensor
 
-from .dataset import DataSpec, Split
+from .dataset import Split
 from .diffusion import Diffusion
 from .distributed import Ranks
 from .noise import Noise
+from .picture import has_picture, pixels, tiled
 
 _SEED, _STEP = 0, 2**31 - 1  # a step no training reaches: its noise is not a training step's
 _LOOKS = 1024  # at least this many in all
@@ -61,23 +62,10 @@ def _nats(model: Diffusion, split: Split, rows: Tensor, looks: int, on: Ranks) -
 def pictures(model: Diffusion, on: Ranks, count: int = 16) -> dict[str, Tensor]:
     """``samples``: a grid of the model's own samples, or nothing where the data are no images."""
     data = model.process.data
-    if model.sampler is None or len(data.shape) != 3 or data.shape[2] not in (1, 3):
+    if model.sampler is None or not has_picture(data.shape):
         return {}
     noise = Noise.of(_SEED, count, step=_STEP, device=on.device)
     cond = None
     if data.classes is not None:
         cond = torch.arange(count, device=on.device) % data.classes
-    return {"samples": grid(model.sample(noise, cond).x.cpu(), data)}
-
-
-def grid(x: Tensor, data: DataSpec, gap: int = 1) -> Tensor:
-    """Integers [n, H, W, C] as one picture, uint8 [H', W', C], nearly square."""
-    n, h, w, c = x.shape
-    columns = math.ceil(math.sqrt(n))
-    rows = math.ceil(n / columns)
-    shades = (x.double() * 255 / (data.levels - 1)).round().to(torch.uint8)
-    picture = torch.zeros(rows * (h + gap) - gap, columns * (w + gap) - gap, c, dtype=torch.uint8)
-    for i, one in enumerate(shades):
-        top, left = i // columns * (h + gap), i % columns * (w + gap)
-        picture[top : top + h, left : left + w] = one
-    return picture
+    return {"samples": tiled(pixels(model.sample(noise, cond).x, data.levels))}

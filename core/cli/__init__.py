@@ -11,7 +11,6 @@ import sys
 
 from .app import app
 
-USER_ERROR = 2
 INTERRUPTED = 130
 
 __all__ = ["app", "main"]
@@ -27,8 +26,9 @@ def main() -> None:
     except ElbowroomError as error:
         from .show import complain
 
-        complain(str(error))
-        sys.exit(USER_ERROR)
+        if os.environ.get("RANK", "0") == "0":  # under torchrun one of them speaks
+            complain(str(error))
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader went away (| head): nothing left to say

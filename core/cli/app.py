@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from . import bench, explain, figures, plugins, presets, sample, theory, train, weighting
+from . import (
+    bench,
+    compare,
+    evaluate,
+    explain,
+    export,
+    figures,
+    new_plugin,
+    plugins,
+    presets,
+    sample,
+    theory,
+    train,
+    weighting,
+)
 
 app = typer.Typer(
     name="elbowroom",
@@ -17,8 +31,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for _module in (plugins, presets, explain, weighting, theory, figures, train, sample, bench):
-    _module.register(app)
+_COMMANDS = (
+    *(plugins, presets, explain, weighting, theory, figures),
+    *(train, sample, evaluate, compare, bench, export, new_plugin),
+)
+for _command in _COMMANDS:
+    _command.register(app)
 
 
 def _version(wanted: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,7 +83,7 @@ def _tell(result: RunResult, json: bool) -> None:
     """Where everything went, and what to do next; on one rank only."""
     if result.latest is None:
         return
-    again = f"{Path(sys.argv[0]).name} train --resume {shlex.quote(str(result.folder))}"
+    again = f"elbowroom train --resume {shlex.quote(str(result.folder))}"
     if json:
         print_json(
             {

@@ -10,8 +10,9 @@ import attrs
 from .markup import Markup, joined, tag
 
 WIDTH, HEIGHT = 440, 270
-LEFT, RIGHT, TOP, BOTTOM = 48, 12, 12, 34
-_WIDE_RANGE = 12  # beyond this ratio an axis is logarithmic
+LEFT, RIGHT, TOP, BOTTOM = 48, 12, 26, 34
+_WIDE_RANGE = 12  # beyond this ratio an axis may be logarithmic
+_DECADES = 4  # that such an axis shows, from the top
 
 
 @attrs.frozen
@@ -44,10 +45,19 @@ class Axis:
         bent = may_bend and low > 0 and high / low > _WIDE_RANGE
         if low == high:
             low, high = low - 0.5, high + 0.5
-        elif not bent and may_bend:
-            margin = 0.05 * (high - low)
-            low, high = (0.0 if 0 <= low < 0.3 * high else low - margin), high + margin
+        elif bent:
+            low = max(low, high * 10.0**-_DECADES)
         return cls(low, high, bent, start, end)
+
+    def with_room(self) -> Axis:
+        """The same with some air around the values, from zero where that is near."""
+        if self.logarithmic:
+            return self
+        margin = 0.05 * (self.high - self.low)
+        near_zero = 0 <= self.low < 0.3 * self.high
+        return attrs.evolve(
+            self, low=0.0 if near_zero else self.low - margin, high=self.high + margin
+        )
 
     def place(self, value: float) -> float:
         """The pixel of a value."""
@@ -59,7 +69,9 @@ class Axis:
 
     def holds(self, value: float | None) -> bool:
         """Can the value be drawn?"""
-        return value is not None and math.isfinite(value) and not (self.logarithmic and value <= 0)
+        if value is None or not math.isfinite(value):
+            return False
+        return not self.logarithmic or value >= self.low
 
     def ticks(self) -> list[float]:
         """Round values along the axis."""
@@ -92,8 +104,13 @@ def short(value: float) -> str:
     return f"{value:.4g}"
 
 
-def chart(title: str, x_title: str, y_title: str, series: Sequence[Series]) -> Markup | None:
-    """The picture of some lines; None where there is nothing to draw."""
+def chart(
+    title: str, x_title: str, y_title: str, series: Sequence[Series], *, may_bend: bool = True
+) -> Markup | None:
+    """The picture of some lines; None where there is nothing to draw.
+
+    With ``may_bend`` the upright axis is logarithmic where the values range widely.
+    """
     drawn = [one for one in series if any(value is not None for value in one.y)]
     xs = [x for one in drawn for x in one.x]
     ys = [y for one in drawn for y in one.y if y is not None and math.isfinite(y)]
@@ -103,7 +120,7 @@ def chart(title: str, x_title: str, y_title: str, series: Sequence[Series]) -> M
     # empty bins say zero: they do not keep an axis from being logarithmic
     usable = positive if len(positive) > 0.5 * len(ys) and min(ys) >= 0 else ys
     x_axis = Axis.over(xs, LEFT, WIDTH - RIGHT)
-    y_axis = Axis.over(usable, HEIGHT - BOTTOM, TOP, may_bend=True)
+    y_axis = Axis.over(usable, HEIGHT - BOTTOM, TOP, may_bend=may_bend).with_room()
     return tag(
         "svg",
         _grid(x_axis, y_axis, x_title, y_title),
@@ -130,7 +147,7 @@ def _grid(x_axis: Axis, y_axis: Axis, x_title: str, y_title: str) -> Markup:
         marks.append(tag("text", short(value), x=x, y=HEIGHT - BOTTOM + 15, class_="x"))
     bent = " (log)" if y_axis.logarithmic else ""
     marks.append(tag("text", x_title, x=WIDTH - RIGHT, y=HEIGHT - 4, class_="title end"))
-    marks.append(tag("text", y_title + bent, x=LEFT + 4, y=TOP + 9, class_="title"))
+    marks.append(tag("text", y_title + bent, x=4, y=12, class_="title"))
     return joined(*marks)
 
 

@@ -346,13 +346,11 @@ def _curves(results: Mapping[str, Any]) -> tuple[Markup | None, dict[str, Any]]:
     cards, data = [], {}
     for name, title, x_title, y_title, words in _CHARTS:
         series = [
-            Series(
-                group["label"], k, *group["curves"][name], dots=len(group["curves"][name][0]) < 12
-            )
+            _series(k, group["label"], group["curves"][name])
             for k, group in enumerate(results["groups"])
             if group["curves"].get(name)
         ]
-        drawn = chart(title, x_title, y_title, series)
+        drawn = chart(title, x_title, y_title, series, may_bend=name != "elbo_by_level")
         if drawn is None:
             continue
         data[name] = [[one.label, one.colour, list(one.x), list(one.y)] for one in series]
@@ -374,6 +372,11 @@ def _curves(results: Mapping[str, Any]) -> tuple[Markup | None, dict[str, Any]]:
         lead=f"Point at a chart to read it; press a name to hide its line.{several}",
     )
     return shown, data
+
+
+def _series(k: int, label: str, curve: Sequence[Sequence[float]]) -> Series:
+    x, y = curve
+    return Series(label, k, x, y, dots=len(x) < 12)
 
 
 # -- weightings

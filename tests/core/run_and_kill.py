@@ -57,14 +57,21 @@ def ended(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def changed(file: Path) -> int:
+    return file.stat().st_mtime_ns if file.exists() else 0
+
+
 def random_kills(folder: Path, kills: int) -> dict:
     """kill -9 at random moments until the run is through."""
-    config = tiny_config(steps=100, save_every=3, log_every=7)
-    chance, killed = random.Random(0), 0
+    config = tiny_config(steps=80 * kills, save_every=5, log_every=2)
+    chance, killed, log = random.Random(0), 0, folder / "killed/log.jsonl"
     while True:
+        seen = changed(log)
         pid = child(go(folder / "killed", config))
         if killed < kills:
-            time.sleep(chance.uniform(0.1, 0.5))
+            while changed(log) == seen:  # it is about to train
+                time.sleep(0.002)
+            time.sleep(chance.uniform(0, 0.25))
             os.kill(pid, signal.SIGKILL)
         code = ended(pid)
         if code == 0:

@@ -12,14 +12,18 @@ from elbowroom.errors import ElbowroomError
 from elbowroom.train import resume, train
 from tiny_run import tiny_config
 
+SHORT = {"steps": 6, "save_every": 3, "evaluate_every": 3, "log_every": 2, "keep": 9}
 QUIET = {"console", "tensorboard"}
 
 
 def config(parallel="ddp", process="masked", **options):
     """No dropout: its masks belong to a rank. The second normaliser needs every rank's count."""
-    small = tiny_config(process, evaluate_every=4, keep=9, parallel=parallel, **options)
-    units = {"masked": "units", "gaussian": "batch"}[process]
-    return load_config(small, ["denoiser.dropout=0.0", f"objective.normalise={units}"])
+    small = tiny_config(process, parallel=parallel, **(SHORT | options))
+    changes = {
+        "masked": {"objective.normalise": "units"},
+        "gaussian": {"weighting": "tiny_run:Learned"},  # parameters outside the network
+    }
+    return load_config(small, {"denoiser.dropout": 0.0, **changes[process]})
 
 
 def main(out: Path, jobs: list[str]) -> None:
@@ -28,7 +32,7 @@ def main(out: Path, jobs: list[str]) -> None:
         what, _, argument = job.partition(":")
         try:
             if what == "resume":
-                result = resume(out / argument, ["train.steps=12"], without=QUIET)
+                result = resume(out / argument, without=QUIET)
             else:
                 process = argument or "masked"
                 result = train(config(what, process), out / f"{what}-{process}", without=QUIET)

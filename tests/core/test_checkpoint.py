@@ -172,7 +172,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("elbowroom.checkpoint.save_file", full)
-    with pytest.raises(CheckpointError, match=r"no room to write .*step-000000002.*free some space"):
+    with pytest.raises(CheckpointError, match=r"no room .*step-000000002.*free some space"):
         _write(tmp_path, 2)
     assert [p.name for p in tmp_path.iterdir()] == ["step-000000001"]
 

@@ -24,6 +24,12 @@ from tiny_run import curve, found, same, tiny_config
 QUIET = {"console", "tensorboard"}
 
 
+@pytest.fixture(autouse=True)
+def _few_looks(monkeypatch):
+    """A coarse validation is enough here."""
+    monkeypatch.setattr("elbowroom.validation._LOOKS", 128)
+
+
 @pytest.fixture
 def watch(monkeypatch):
     """Calls ``on(name, event)`` at every event of every run."""
@@ -143,6 +149,8 @@ def test_a_finished_run_resumes_to_nothing_or_to_more_steps(tmp_path):
     assert resume(tmp_path / "run", without=QUIET).step == 4
     assert resume(tmp_path / "run", ["train.steps=6"], without=QUIET).step == 6
     assert RunFolder(tmp_path / "run").config().train.steps == 6
+    with pytest.raises(RunError, match=r"is at step 6 already: train\.steps=5 lies behind it"):
+        resume(tmp_path / "run", ["train.steps=5"])
 
 
 def test_a_changed_config_is_refused_with_the_keys_that_differ(tmp_path):
@@ -184,6 +192,19 @@ def test_a_folder_in_use_is_never_written_over(tmp_path):
         train(tiny_config(steps=2), tmp_path / "mine")
     with pytest.raises(RunError, match="not a run"):
         resume(tmp_path / "mine")
+
+
+def test_what_was_logged_after_the_last_checkpoint_is_logged_again(tmp_path):
+    """A resumed run's log has each step once; a line cut short by a kill is dropped."""
+    folder = RunFolder.create(tmp_path / "run", tiny_config())
+    for step in (2, 4, 6):
+        folder.append({"step": step, "loss": 1.0})
+    with folder.log.open("a") as file:
+        file.write('{"step": 8, "lo')
+    folder.rewind(4)
+    assert [row["step"] for row in folder.rows()] == [2, 4]
+    folder.append({"step": 6})
+    assert [row["step"] for row in folder.rows()] == [2, 4, 6]
 
 
 def test_two_processes_cannot_train_in_one_folder(tmp_path):
@@ -280,7 +301,9 @@ def test_observers_hear_of_everything_in_order(tmp_path, watch):
     area = float(y.sum() * (x[1] - x[0]))
     assert area == pytest.approx(logged.scalars["bits_per_dim"], rel=1e-9)
     assert evaluated.images["samples"].dtype == torch.uint8
-    assert evaluated.images["samples"].shape == (4 * 4 + 3, 4 * 4 + 3, 1)
+    height, width, colours = evaluated.images["samples"].shape
+    assert height == width >= 4 * 4
+    assert colours == 3
     assert events["checkpoint_saved"].path == tmp_path / "run/checkpoints/step-000000004"
     assert events["run_ended"].reason == "finished"
 
@@ -361,6 +384,18 @@ def test_recomputed_activations_give_the_same_training(tmp_path):
     train(tiny_config(steps=3, checkpoint_activations=True), tmp_path / "b", without=QUIET)
     a, b = (found(tmp_path / name)[-1].read("model") for name in "ab")
     assert all(torch.allclose(a[name], b[name], atol=1e-6) for name in a)
+
+
+def test_a_weighting_with_parameters_trains_along(tmp_path, watch):
+    """They are in the checkpoint, move, and resume exactly."""
+    config = load_config(tiny_config(steps=6), {"weighting": "tiny_run:Learned"})
+    train(config, tmp_path / "whole", without=QUIET)
+    watch(lambda name, event: os.kill(os.getpid(), 15) if event.step == 3 else None)
+    assert train(config, tmp_path / "cut").step == 3
+    watch(lambda name, event: None)
+    resume(tmp_path / "cut")
+    assert same(found(tmp_path / "whole")[-1], found(tmp_path / "cut")[-1])
+    assert found(tmp_path / "cut")[-1].read("model")["weighting.u"].abs().min() > 0
 
 
 def test_label_dropout_needs_a_class_for_no_label(tmp_path):

@@ -6,8 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from elbowroom import Level, Weighting
 from elbowroom.checkpoint import Checkpoint, checkpoints
 from elbowroom.config import Config, load_config
+from torch import nn
+
+
+class Learned(nn.Module, Weighting):
+    """A weighting with parameters (uncertainty): w = exp(-u(lambda)), penalty proportional to u."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.u = nn.Parameter(torch.zeros(2))
+
+    def _u(self, level: Level) -> torch.Tensor:
+        return self.u[0] + self.u[1] * torch.tanh(level.log_snr / 10)
+
+    def __call__(self, level: Level) -> torch.Tensor:
+        return torch.exp(-self._u(level))
+
+    def penalty(self, level: Level) -> torch.Tensor:
+        return self._u(level) * 20
 
 
 def tiny_config(process: str = "masked", seed: int = 0, **train: Any) -> Config:

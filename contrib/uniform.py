@@ -1,0 +1,181 @@
+"""Uniform-state discrete diffusion: a lost token becomes any value (D3PM-uniform, SEDD-uniform).
+
+With a = share = sigmoid(lambda) and k = (1 - a)/V, each token on its own,
+
+    q(z | x) = a [z = x] + k,        prior uniform over the V values.
+
+A token that jumps, jumps to a value drawn uniformly; per unit of lambda it does so at the rate
+(da/dlambda)/a = 1 - a. Backwards, given x, it jumps from z to y with the rate
+
+    R(y) = k q(y | x) / q(z | x),
+
+and the model's rate is its mean over the network's guess p(x | z),
+
+    R_hat(y) = k sum_x p(x | z) q(y | x) / q(z | x)  =  k - k p(z | z) a/(a + k) + a p(y | z),
+
+which is the true one, k q(y)/q(z), if the guess is exact. The bound's density over lambda is the
+divergence of two jump processes (Campbell et al. 2022, "A continuous time framework for discrete
+denoising models"; Lou et al. 2023, "Discrete diffusion modeling by estimating the ratios of the
+data distribution"),
+
+    plain loss = sum over y != z of  R_hat - R + R log(R / R_hat),        price = 1.
+
+This is no price times a loss of the network, so the whole density is in the plain loss. A step of
+finite length has no such form either: ``step_kl`` is its exact KL, while ``step_price`` is its
+length in lambda, so an objective in discrete time approximates the sum over steps by the density
+at their ends. Train and measure in continuous time (``objective.steps: null``, the default).
+
+The network is asked for what the *other* tokens say about x: the factor q(z | x) of a token's own
+value is known and put in by ``read`` (this is the parametrisation of Austin et al. 2021,
+"Structured denoising diffusion models in discrete state-spaces"). A network that says nothing
+costs exactly log V a token.
+
+    reverse          sum_x p(x | z_t) q(z_s | z_t, x), drawn exactly
+    prior KL         (a + k) log((a + k) V) + (V - 1) k log(k V)        at t = 1, each token
+    reconstruction   with p(x | z_0) = q(z_0 | x), which is symmetric: the entropy of q(z_0 | x)
+
+In a config: ``process: elbowroom.contrib.uniform:Uniform``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+import torch
+from elbowroom import CategoricalPrediction, Level, Noise, Process, Signature, Step
+from elbowroom.categorical import draw_categorical
+from elbowroom.process import check_range
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+
+@attrs.frozen
+class Uniform(Process):
+    """Tokens become random values, all at the same rate."""
+
+    traits: ClassVar[frozenset[str]] = frozenset({"categorical"})
+    natural_schedule: ClassVar[str] = "linear"
+
+    # -- the space z lives in
+
+    def signature(self) -> Signature:
+        v = self.data.levels
+        return Signature(self.data.shape, v, v, self.data.classes, needs_level=True)
+
+    def encode(self, x: Tensor) -> Tensor:
+        check_range(x, self.data.levels)
+        return x.long()
+
+    def decode(
+        self, z: Tensor, prediction: CategoricalPrediction | None, level: Level, noise: Noise
+    ) -> Tensor:
+        return z
+
+    # -- forwards
+
+    def prior(self, noise: Noise) -> Tensor:
+        return noise.integers("prior", self.data.levels, self.data.shape)
+
+    def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        kept = noise.uniform("keep", x.shape[1:], torch.float32) < level.share
+        return torch.where(kept, x, noise.integers("value", self.data.levels, x.shape[1:]))
+
+    def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
+        a, k = self._shares(level)
+        return torch.where(z == x, (a + k).log(), k.log()).flatten(1).sum(1)
+
+    # -- the bound
+
+    def price(self, log_snr: Tensor) -> Tensor:
+        return torch.ones_like(log_snr)
+
+    def step_price(self, log_snr: Tensor, to: Tensor) -> Tensor:
+        return to - log_snr
+
+    def read(self, output: Tensor, z: Tensor, level: Level) -> CategoricalPrediction:
+        """log p(x | z) = log p(x | the other tokens) + log q(z | x), up to a constant."""
+        a, k = self._shares(level)
+        likelier = torch.log1p(a / k).unsqueeze(-1)  # log q(z | x = z) - log q(z | another x)
+        return CategoricalPrediction(output + likelier * one_hot(z, self.data.levels))
+
+    def plain_loss(
+        self, x: Tensor, z: Tensor, prediction: CategoricalPrediction, level: Level
+    ) -> Tensor:
+        logits = prediction.logits
+        p = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(-1)  # [B, *D, V]
+        a, k = (share.unsqueeze(-1) for share in self._shares(level))
+        at_z, at_x = (one_hot(value, self.data.levels).bool() for value in (z, x))
+        p_z, moved = p.gather(-1, z.unsqueeze(-1)), p.masked_fill(at_z, 0.0)  # [B, *D, 1 and V]
+        # k - k p_z a/(a + k) + a p, free of cancellation
+        guessed = k * (moved.sum(-1, keepdim=True) + p_z * (k / (a + k))) + a * p
+        clean = (z == x).unsqueeze(-1)
+        true = torch.where(clean, k * (k / (a + k)), torch.where(at_x, a + k, k))
+        each = _divergence(true, guessed)
+        return torch.where(at_z, 0.0, each).sum(-1)
+
+    def units(self, z: Tensor) -> Tensor:
+        return torch.full((len(z),), z[0].numel(), device=z.device)
+
+    def step_kl(
+        self, x: Tensor, z: Tensor, prediction: CategoricalPrediction, level: Level, to: Level
+    ) -> Tensor:
+        knows = one_hot(x, self.data.levels).double()
+        true = self._posterior(z, knows, level, to)
+        guessed = self._posterior(z, prediction.logits.double().softmax(-1), level, to)
+        each: Tensor = torch.special.xlogy(true, true) - torch.special.xlogy(true, guessed)
+        return each.flatten(1).sum(1)
+
+    def prior_kl(self, x: Tensor, level: Level) -> Tensor:
+        a, k, v = *self._shares(level, torch.float64), self.data.levels
+        each = (a + k) * torch.log1p(a * (v - 1)) + (v - 1) * k * torch.log1p(-a)
+        return each.expand(x.shape).flatten(1).sum(1)
+
+    def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        a, k = self._shares(level, torch.float64)
+        each: Tensor = torch.special.entr(a + k) + (self.data.levels - 1) * torch.special.entr(k)
+        return each.expand(x.shape).flatten(1).sum(1)
+
+    # -- backwards
+
+    def reverse(
+        self, z: Tensor, prediction: CategoricalPrediction, step: Step, noise: Noise
+    ) -> Tensor:
+        p = prediction.logits.double().softmax(-1)
+        moved = self._posterior(z, p, step.level, step.to)  # [B, *D, V]
+        return draw_categorical(
+            moved.log(), noise.at(step.index).uniform("reverse", self.data.shape)
+        )
+
+    def _posterior(self, z: Tensor, p: Tensor, level: Level, to: Level) -> Tensor:
+        """sum_x p(x) q(z_s | z_t = z, x), [B, *D, V], for p [B, *D, V] in float64.
+
+        q(z_s = y | z, x) = q(z | y) q(y | x) / q(z | x).
+        """
+        a_t, k_t = (share.unsqueeze(-1) for share in self._shares(level, torch.float64))
+        a_s, k_s = (share.unsqueeze(-1) for share in self._shares(to, torch.float64))
+        kept = a_t / a_s
+        at_z = one_hot(z, self.data.levels)
+        weight = p / (a_t * at_z + k_t)  # p(x) / q(z | x)
+        to_z = kept * at_z + self._noise_between(level, to).unsqueeze(-1) / self.data.levels
+        return to_z * (a_s * weight + k_s * weight.sum(-1, keepdim=True))
+
+    def _noise_between(self, level: Level, to: Level) -> Tensor:
+        """1 - a_t/a_s, free of cancellation: (1 - e^(lambda_t - lambda_s)) (1 - a_t)."""
+        lam, lam_s = level.log_snr.double(), to.log_snr.double()
+        return -torch.expm1(lam - lam_s) * (-lam).sigmoid()
+
+    def _shares(self, level: Level, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+        """(a, k): what is kept, and the probability of each value otherwise."""
+        lam = level.log_snr.to(dtype or level.log_snr.dtype)
+        return lam.sigmoid(), (-lam).sigmoid() / self.data.levels
+
+
+def _divergence(true: Tensor, guessed: Tensor) -> Tensor:
+    """guessed - true + true log(true / guessed), each: never negative, 0 where they agree."""
+    tiny = torch.finfo(true.dtype).tiny
+    true, guessed = true.clamp(min=tiny), guessed.clamp(min=tiny)
+    away = (guessed - true) / true
+    near = away.clamp(min=-0.5)  # log1p keeps what the difference of two logarithms would lose
+    log_ratio = torch.where(away > -0.5, torch.log1p(near), guessed.log() - true.log())
+    return true * (away - log_ratio)

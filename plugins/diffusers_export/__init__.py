@@ -1,0 +1,30 @@
+"""``diffusers`` as a format to export to: a folder that ``from_pretrained`` loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from elbowroom import hookimpl
+
+
+@hookimpl
+def exporters() -> Mapping[str, str]:
+    """``diffusers``."""
+    return {"diffusers": "elbowroom.plugins.diffusers_export.exporter:DiffusersExporter"}
+
+
+_HOMES = {
+    "ElbowroomModel": "model",
+    "ElbowroomPipeline": "pipeline",
+    "ElbowroomScheduler": "scheduler",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The classes a folder is loaded with; importing diffusers takes seconds, so only then."""
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

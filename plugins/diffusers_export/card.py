@@ -1,0 +1,121 @@
+"""The model card: what the model is, how to use it, what was measured, where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from elbowroom.config import Config, dump_yaml
+from elbowroom.evaluate import read_evaluation
+from elbowroom.run_folder import provenance
+from elbowroom.sample import Loaded
+from elbowroom.yaml_reader import write_yaml
+
+
+def model_card(run: Loaded, config: Config) -> str:
+    """README.md, with the header that the hub reads."""
+    data = run.model.process.data
+    picture = len(data.shape) == 3
+    header: dict[str, Any] = {
+        "library_name": "diffusers",
+        "tags": ["elbowroom", "diffusion", config.process.name],
+    }
+    if picture:
+        header["pipeline_tag"] = "unconditional-image-generation"
+    parameters = sum(p.numel() for p in run.model.denoiser.parameters())
+    sampler = config.sampler.name if config.sampler else "ancestral"
+    names = {
+        "Data": f"`{config.data.name if config.data else '?'}`: "
+        f"{' × '.join(map(str, data.shape))} integers of {data.levels} levels"
+        + (f", {data.classes} classes" if data.classes else ""),
+        "Process": f"`{config.process.name}`",
+        "Schedule": f"`{config.schedule.name if config.schedule else 'natural'}`",
+        "Weighting": f"`{config.weighting.name}`",
+        "Network": f"`{config.denoiser.name if config.denoiser else '?'}`, "
+        f"{parameters:,} parameters",
+        "Sampler": f"`{sampler}`",
+        "Weights": f"exponential moving average at step {run.checkpoint.step:,}",
+    }
+    labels = ", class_labels=0" if data.classes else ""
+    return "\n".join(
+        [
+            "---",
+            write_yaml(header).rstrip(),
+            "---",
+            "",
+            f"# {run.folder.path.resolve().name}",
+            "",
+            "A diffusion model trained with elbowroom.",
+            "",
+            "| | |",
+            "| --- | --- |",
+            *(f"| {key} | {value} |" for key, value in names.items()),
+            "",
+            "## Use",
+            "",
+            "```python",
+            "from elbowroom.plugins.diffusers_export import ElbowroomPipeline",
+            "",
+            'pipe = ElbowroomPipeline.from_pretrained("THIS FOLDER")',
+            f"drawn = pipe(batch_size=4{labels}, seed=0)",
+            "drawn.images[0].show()" if picture else "print(drawn.tokens)",
+            "```",
+            "",
+            "The samples of a seed are those that `elbowroom sample` draws from the run.",
+            "",
+            "## Figures",
+            "",
+            *_figures(run),
+            "",
+            "## Config",
+            "",
+            "```yaml",
+            dump_yaml(config).rstrip(),
+            "```",
+            "",
+            "## Provenance",
+            "",
+            *_provenance(config),
+            "",
+        ]
+    )
+
+
+def _figures(run: Loaded) -> Iterator[str]:
+    evaluation = read_evaluation(run.folder.path / "evaluation")
+    if evaluation is not None and evaluation.get("step") == run.checkpoint.step:
+        yield "| figure | value | of |"
+        yield "| --- | --- | --- |"
+        for name, figure in evaluation["figures"].items():
+            yield f"| {name} | {_number(figure)} | {_of(figure.get('of', {}))} |"
+        return
+    validation = run.checkpoint.state.get("validation", {})
+    if not validation:
+        yield "None measured yet: `elbowroom evaluate RUN` before exporting fills this in."
+        return
+    yield "| figure | value |"
+    yield "| --- | --- |"
+    for name, value in validation.items():
+        yield f"| {name} | {value:.6g} |"
+
+
+def _number(figure: Mapping[str, Any]) -> str:
+    value, error = figure.get("value"), figure.get("standard_error")
+    if value is None:
+        return "-"
+    return f"{value:.6g}" + ("" if error is None else f" ± {error:.2g}")
+
+
+def _of(protocol: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in protocol.items()).replace("|", "/")
+
+
+def _provenance(config: Config) -> Iterator[str]:
+    record = provenance(config)
+    yield "| component | supplied by |"
+    yield "| --- | --- |"
+    for path, owner in record["components"].items():
+        said = " ".join(str(owner[key]) for key in ("distribution", "version") if key in owner)
+        yield f"| {path} | {said or 'a file of the author'} |"
+    for name, version in record["versions"].items():
+        yield f"| {name} | {version} |"

@@ -1,0 +1,55 @@
+"""The network as diffusers keeps models: config.json and safetensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from diffusers.configuration_utils import ConfigMixin, register_to_config
+from diffusers.models.modeling_utils import ModelMixin
+from diffusers.utils.outputs import BaseOutput
+from torch import Tensor
+
+from .sections import Sections, bound_process, read_sections
+
+
+@dataclass
+class ElbowroomOutput(BaseOutput):
+    """What the network says: [B, *D], or logits [B, *D, V]."""
+
+    sample: Tensor
+
+
+class ElbowroomModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # their bases differ
+    """A denoiser of elbowroom.
+
+    ``sections`` are ``process`` and ``denoiser`` of a config, ``owners`` who supplied them,
+    ``data`` the form of the data.
+    """
+
+    @register_to_config  # type: ignore[untyped-decorator]
+    def __init__(
+        self, sections: Sections, owners: Mapping[str, Mapping[str, str]], data: Mapping[str, Any]
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # diffusers' own
+        config = read_sections(sections, owners)
+        assert config.denoiser is not None, "a model has a network"
+        self.denoiser = config.denoiser.build(bound_process(config, data).signature())
+
+    @classmethod
+    def from_pretrained(cls, *arguments: Any, **options: Any) -> Any:
+        """As ever, but never from empty tensors: networks compute tables when they are made."""
+        options["low_cpu_mem_usage"] = False
+        return super().from_pretrained(*arguments, **options)
+
+    def forward(
+        self,
+        sample: Tensor,
+        log_snr: Tensor | None = None,
+        class_labels: Tensor | None = None,
+        return_dict: bool = True,
+    ) -> ElbowroomOutput | tuple[Tensor]:
+        """z [B, *D] at lambda [B] -> what the process reads (``ElbowroomScheduler.step``)."""
+        output = self.denoiser(sample, log_snr, class_labels)
+        return ElbowroomOutput(sample=output) if return_dict else (output,)

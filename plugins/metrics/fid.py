@@ -1,0 +1,88 @@
+"""FID: the Fréchet distance between two normals fitted to features (Heusel et al. 2017).
+
+    FID = |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2))
+
+The sums are torchmetrics', in float64. Against the train *and* the test split: a model that
+memorises comes near to train and not to test. The floor is the FID between these two splits; it is
+not zero since both are finite (and n samples have a bias of their own: compare equal n only).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import torch
+from elbowroom.metric import Figure, Metric, Subject
+from torch import Tensor, nn
+
+from .features import Eye, eye
+
+SPLITS = ("train", "test")
+
+
+class _Seen(nn.Module):
+    """Stands where torchmetrics has a feature network: features were looked at already."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.num_features = size
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features
+
+
+@attrs.define(eq=False)
+class FID(Metric):
+    """FID against train and against test."""
+
+    features: str = "classifier"
+
+    _eye: Eye = attrs.field(init=False, repr=False)
+    _against: dict[str, Any] = attrs.field(init=False, factory=dict, repr=False)
+    _floor: float = attrs.field(init=False, default=0.0, repr=False)
+    _counts: dict[str, int] = attrs.field(init=False, factory=dict, repr=False)
+
+    def prepare(self, subject: Subject) -> None:
+        self._eye = eye(self.features, subject)
+        self._against, self._counts = {}, {}
+        floor = None
+        for split in SPLITS:
+            self._counts[split] = len(subject.data.split(split))
+            for seen in self._eye.over(split, subject.data, subject.batch_size):
+                size = seen.vectors.shape[1]
+                floor = floor or distance(size)
+                if split not in self._against:
+                    self._against[split] = distance(size)
+                self._against[split].update(seen.vectors, real=True)
+                floor.update(seen.vectors, real=split == "train")
+        assert floor is not None, "a data set has examples"
+        self._floor = float(floor.compute())
+
+    def update(self, samples: Tensor, labels: Tensor | None) -> None:
+        vectors = self._eye(samples).vectors
+        for one in self._against.values():
+            one.update(vectors, real=False)
+
+    def compute(self) -> dict[str, Figure]:
+        return {
+            f"fid_{split}": Figure(
+                float(one.compute()),
+                better="lower",
+                floor=self._floor,
+                of={
+                    "against": f"{self._counts[split]} {split} examples",
+                    **self._eye.network.protocol(),
+                },
+            )
+            for split, one in self._against.items()
+        }
+
+
+def distance(size: int) -> Any:
+    """torchmetrics' FID over vectors [B, size] that are features already."""
+    from torchmetrics.image.fid import FrechetInceptionDistance
+
+    made = FrechetInceptionDistance(_Seen(size))
+    made.compute_with_cache = False  # more samples may come
+    return made.to(torch.device("cpu"))

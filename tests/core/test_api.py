@@ -1,0 +1,95 @@
+"""The library from Python: assemble, train, sample, evaluate, load."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from elbowroom.api import assemble, evaluate, load, parts_of, sample, train
+from elbowroom.diffusion import Diffusion
+from elbowroom.errors import ElbowroomError
+
+TINY = {
+    "data": "digits",
+    "process": "masked",
+    "weighting": "simple",
+    "denoiser": {"name": "dit", "width": 16, "depth": 1},
+    "sampler": {"name": "ancestral", "steps": 8},
+    "train": {"steps": 4, "batch_size": 8, "log_every": 2, "evaluate_every": None},
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    out = tmp_path_factory.mktemp("api") / "run"
+    model = assemble(TINY)
+    result = train(model, out, steps=6, without=["console"])
+    return model, result
+
+
+def test_a_keyword_swaps_a_section():
+    """The same config with another process is another model."""
+    model = assemble(TINY, process="gaussian")
+    assert parts_of(model).config.process.name == "gaussian"
+    assert model.process.traits == {"real"}
+
+
+def test_training_takes_options_and_leaves_a_run(trained):
+    """Keywords are the train section's; the folder is a run that says so."""
+    model, result = trained
+    assert (result.step, result.steps, result.reason) == (6, 6, "finished")
+    assert parts_of(model).config.train.steps == 6
+    assert not model.training
+
+
+def test_the_trained_model_is_the_one_that_is_loaded(trained):
+    """After training the object has the averaged weights, which are those of the run."""
+    model, result = trained
+    again = load(result.folder, checkpoint="last")
+    mine, theirs = model.state_dict(), again.state_dict()
+    assert mine.keys() == theirs.keys()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+    fresh = assemble(TINY).state_dict()
+    assert any(not torch.equal(mine[name], fresh[name]) for name in mine)
+
+
+def test_a_sample_does_not_depend_on_how_it_is_drawn(trained):
+    """Sample i is the same from the model, from the run, alone or in a crowd."""
+    model, result = trained
+    many = sample(model, 7, seed=3, batch_size=7)
+    few = sample(result.folder, 3, seed=3, batch_size=2)
+    assert torch.equal(many.x[:3], few.x)
+    assert many.labels.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert sample(model, 2, labels=9).labels.tolist() == [9, 9]
+
+
+def test_sampler_options_are_keywords_and_do_not_stick(trained):
+    """Fewer steps need fewer calls, and the model is as it was."""
+    model, _ = trained
+    assert int(sample(model, 4, steps=2).calls.max()) <= 3
+    assert model.sampler.steps == 8
+    with pytest.raises(ElbowroomError, match="stepz"):
+        sample(model, 4, stepz=2)
+
+
+def test_a_model_is_evaluated_on_its_own_data(trained):
+    """Figures come by name; a wrong keyword lists the right ones."""
+    model, _ = trained
+    found = evaluate(model, metrics=("bpd",))
+    assert 0 < found.figures["bits_per_dim"].value < 10
+    with pytest.raises(ElbowroomError, match="evaluate takes metrics"):
+        evaluate(model, metric="bpd")
+
+
+def test_a_run_is_never_overwritten(trained):
+    """Training into a folder with a run is refused."""
+    model, result = trained
+    with pytest.raises(ElbowroomError, match="has a run already"):
+        train(model, result.folder)
+
+
+def test_a_model_made_by_hand_says_what_is_missing(trained):
+    """Without config and data the verbs cannot know what to do, and say so."""
+    model, _ = trained
+    bare = Diffusion(model.objective, model.denoiser, model.sampler)
+    with pytest.raises(ElbowroomError, match="not made by"):
+        evaluate(bare)

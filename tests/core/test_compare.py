@@ -1,0 +1,410 @@
+"""Comparing: a grid of runs, each only once, whatever happens to the others."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shlex
+import signal
+import statistics
+
+import attrs
+import pytest
+from elbowroom.checkpoint import checkpoints
+from elbowroom.compare import Axis, Comparison, State, last_step, run_comparison
+from elbowroom.errors import ConfigError
+from elbowroom.evaluate import Protocol, evaluation_folder, read_evaluation
+from elbowroom.launcher import Ended, Launcher
+from elbowroom.paper import ROWS
+from elbowroom.plugins.launchers.local import Local
+from elbowroom.results import as_csv, best_of, budgets, collect, summary, write_results
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.command import elbowroom
+from tests.core.comparing import PROTOCOL, Here, comparison, config_file
+from tests.core.tiny_run import same
+
+TWO = ("process=gaussian,masked",)
+
+
+# -- the grid
+
+
+def test_an_axis_is_a_key_and_values():
+    """Commas separate values, except inside brackets and quotes."""
+    axis = Axis.parse("weighting=elbo,{name: sigmoid, k: 2},'a,b',[1, 2]")
+    assert axis == Axis("weighting", ("elbo", "{name: sigmoid, k: 2}", "'a,b'", "[1, 2]"))
+
+
+@given(st.lists(st.from_regex(r"[a-z0-9.:-]+", fullmatch=True), min_size=1, unique=True))
+def test_plain_values_come_back(values):
+    """Whatever is joined by commas is taken apart again."""
+    assert Axis.parse("key=" + ",".join(values)).values == tuple(values)
+
+
+@pytest.mark.parametrize("text", ["process", "=a", "process=", "process=a,,b", "process=a,a"])
+def test_a_malformed_axis_is_refused(text):
+    """The message shows what was given."""
+    with pytest.raises(ConfigError, match="--vary"):
+        Axis.parse(text)
+
+
+def test_seeds_are_not_an_axis():
+    """They have an option of their own, since points that differ in the seed alone are averaged."""
+    with pytest.raises(ConfigError, match="--seeds"):
+        Axis.parse("seed=1,2")
+
+
+def test_the_grid_is_every_combination_and_every_seed(tmp_path):
+    """Each point has its values, its seed and a folder named by them."""
+    cells = comparison(tmp_path, *TWO, "train.steps=3,4", seeds=2).cells()
+    assert len(cells) == 8 and len({cell.name for cell in cells}) == 8
+    first = cells[0]
+    assert first.name == "process-gaussian__train.steps-3__seed-0"
+    assert first.folder == tmp_path / "out" / "points" / first.name
+    assert first.point.config.process.name == "gaussian" and first.point.config.train.steps == 3
+    assert [cell.seed for cell in cells[:2]] == [0, 1]
+
+
+@given(st.lists(st.text(min_size=1), min_size=2, unique=True))
+def test_names_are_safe_and_one_for_each_value(values):
+    """Any shell and file system takes them; two values never share a folder."""
+    from elbowroom.compare import _slug
+
+    names = [_slug(f"key={value}") for value in values]
+    assert len(set(names)) == len(values)
+    assert all(len(name) <= 60 and name == shlex.quote(name) for name in names)
+
+
+def test_seeds_begin_at_the_config_s_own(tmp_path):
+    """``seed=5`` with three seeds is 5, 6, 7."""
+    cells = comparison(tmp_path, seeds=3, overrides=("seed=5",)).cells()
+    assert [cell.seed for cell in cells] == [5, 6, 7]
+    assert [cell.point.config.seed for cell in cells] == [5, 6, 7]
+
+
+def test_a_value_that_fits_only_some_points_spoils_only_the_others(tmp_path):
+    """A point whose config cannot be read stands as failed; the rest is there."""
+    cells = comparison(tmp_path, *TWO, overrides=("process.fill=draw",)).cells()
+    # overrides come first, the axis replaces the whole component: both can be read
+    assert all(cell.point for cell in cells)
+    cells = comparison(tmp_path, "weighting=elbo,elbow").cells()
+    assert [bool(cell.point) for cell in cells] == [True, False]
+    assert "did you mean 'elbo'" in cells[1].problem
+
+
+def test_a_mistake_all_points_share_is_raised(tmp_path):
+    """Nothing is begun with a key that does not exist."""
+    with pytest.raises(ConfigError, match="wieghting"):
+        comparison(tmp_path, "wieghting=elbo,fm").cells()
+
+
+def test_an_axis_is_named_once(tmp_path):
+    """Two lists for one key have no meaning."""
+    with pytest.raises(ConfigError, match="varied twice"):
+        comparison(tmp_path, *TWO, *TWO)
+
+
+# -- running it
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """A finished comparison of two processes and two seeds."""
+    folder = tmp_path_factory.mktemp("compare")
+    made = comparison(folder, *TWO, seeds=2)
+    launcher, cells = Here(), made.cells()
+    states = run_comparison(made, cells, launcher)
+    return made, cells, states, launcher
+
+
+def test_every_point_is_a_normal_run(compared):
+    """Trained to the end, evaluated, in its own folder."""
+    _, cells, states, launcher = compared
+    assert all(state == State("finished") for state in states.values())
+    assert launcher.ran == [cell.name for cell in cells]
+    for cell in cells:
+        assert checkpoints(cell.folder / "checkpoints")[-1].step == 4
+        record = read_evaluation(evaluation_folder(cell.folder))
+        assert record["protocol"] == json.loads(json.dumps(PROTOCOL.plain()))
+
+
+def test_what_is_finished_is_not_run_again(compared):
+    """A second call launches nothing."""
+    made, cells, _, _ = compared
+    launcher = Here()
+    assert all(s.status == "finished" for s in run_comparison(made, cells, launcher).values())
+    assert launcher.ran == []
+
+
+def test_another_protocol_evaluates_anew_and_does_not_train(compared, monkeypatch):
+    """More samples are drawn from the same run."""
+    made, _, _, _ = compared
+    from elbowroom import point
+
+    monkeypatch.setattr(point, "train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(point, "resume", lambda *_, **__: pytest.fail("trained again"))
+    more = attrs.evolve(made, protocol=attrs.evolve(PROTOCOL, samples=24), seeds=1)
+    launcher = Here()
+    states = run_comparison(more, more.cells(), launcher)
+    assert len(launcher.ran) == 2 and all(s.status == "finished" for s in states.values())
+    back = attrs.evolve(more, protocol=PROTOCOL)
+    run_comparison(back, back.cells(), Here())
+
+
+def test_results_are_means_and_deviations_over_seeds(compared, tmp_path):
+    """results.json has each point, each group, budgets and where these differ."""
+    made, cells, states, _ = compared
+    results = collect(made, cells, states, paper=True)
+    assert [g["label"] for g in results["groups"]] == ["gaussian", "masked"]
+    for group in results["groups"]:
+        values = [
+            point["figures"]["bits_per_dim"]["value"]
+            for point in results["points"]
+            if point["name"] in group["points"]
+        ]
+        said = group["figures"]["bits_per_dim"]
+        assert said["mean"] == pytest.approx(statistics.fmean(values))
+        assert said["sd"] == pytest.approx(statistics.stdev(values)) and said["n"] == 2
+        assert group["curves"]["loss"][0] == [3, 4]
+        assert group["weighting"]["verdict"]
+    assert results["budgets"]["same"]["training steps"] == 4
+    assert set(results["budgets"]["different"]["parameters"]) == {"gaussian", "masked"}
+    quoted = {row["model"]: row for row in results["paper"]["rows"]}
+    assert quoted["masked 324M"]["ours"][0]["label"] == "masked"  # both trained with simple
+    paths = write_results(results, tmp_path)
+    assert json.loads(paths["json"].read_text()) == json.loads(json.dumps(results))
+    rows = list(csv.DictReader(io.StringIO(paths["csv"].read_text())))
+    assert [(row["process"], row["seed"]) for row in rows] == [
+        (cell.values["process"], str(cell.seed)) for cell in cells
+    ]
+    assert (
+        float(rows[0]["bits_per_dim"]) == results["points"][0]["figures"]["bits_per_dim"]["value"]
+    )
+
+
+def test_a_point_by_hand_is_the_same(compared, tmp_path):
+    """The commands of --dry-run give the same weights and figures."""
+    made, cells, _, _ = compared
+    by_hand = attrs.evolve(made, out=tmp_path)
+    (cell,) = [c for c in by_hand.cells() if c.name == cells[0].name]
+    for command in by_hand.commands(cell):
+        words = shlex.split(command)
+        assert words[0] == "elbowroom"
+        ran = elbowroom(*words[1:])
+        assert ran.code == 0, ran.err
+    ours, theirs = (checkpoints(c.folder / "checkpoints")[-1] for c in (cell, cells[0]))
+    assert same(ours, theirs)
+    a, b = (read_evaluation(evaluation_folder(c.folder))["figures"] for c in (cell, cells[0]))
+    assert a == b
+
+
+def test_a_changed_config_is_not_mixed_with_the_old(compared, tmp_path):
+    """A folder that was trained with another config stands as failed, with the keys that differ."""
+    made, _, _, _ = compared
+    other = attrs.evolve(made, overrides=("train.batch_size=4",))
+    states = run_comparison(other, other.cells(), Here())
+    for state in states.values():
+        assert state.status == "failed" and "train.batch_size" in state.reason
+    shorter = attrs.evolve(made, overrides=("train.steps=2",))
+    for state in run_comparison(shorter, shorter.cells(), Here()).values():
+        assert state.status == "failed" and "4 steps already" in state.reason
+
+
+def test_a_longer_run_goes_on(tmp_path):
+    """More steps resume the run and evaluate its new end."""
+    made = comparison(tmp_path)
+    run_comparison(made, made.cells(), Here())
+    longer = attrs.evolve(made, overrides=("train.steps=6",))
+    (cell,) = longer.cells()
+    states = run_comparison(longer, [cell], Here())
+    assert states[cell.name].status == "finished"
+    assert read_evaluation(evaluation_folder(cell.folder))["step"] == 6
+
+
+CRASH = """
+from elbowroom import Weighting
+
+class Crash(Weighting):
+    def __call__(self, level):
+        raise RuntimeError("boom")
+"""
+
+
+def test_a_failed_point_has_its_reason_and_the_others_go_on(tmp_path):
+    """Whether it is a mistake of the config or a crash of its code."""
+    (tmp_path / "crash.py").write_text(CRASH)
+    crash = f"{tmp_path / 'crash.py'}:Crash"
+    made = comparison(tmp_path, f"weighting={crash},elbow,simple")
+    cells = made.cells()
+    states = run_comparison(made, cells, Here())
+    assert [states[cell.name].status for cell in cells] == ["failed", "failed", "finished"]
+    assert states[cells[0].name].reason == "RuntimeError: boom"
+    assert "did you mean 'elbo'" in states[cells[1].name].reason
+    results = collect(made, cells, states)
+    assert [point["status"] for point in results["points"]] == ["failed", "failed", "finished"]
+    assert [group["finished"] for group in results["groups"]] == [0, 0, 1]
+    again = Here()
+    run_comparison(made, cells, again)
+    assert again.ran == [cells[0].name]  # what failed in running is tried again
+
+
+class Dies(Launcher):
+    """A machine that kills what it runs."""
+
+    def run(self, jobs, at_once):
+        for job in jobs:
+            job.output.write_text("first\nout of memory\n")
+            yield Ended(job.name, -9)
+
+
+def test_a_killed_point_says_so(tmp_path):
+    """A job that left no word is told by its signal and its last line."""
+    made = comparison(tmp_path)
+    (state,) = run_comparison(made, made.cells(), Dies()).values()
+    assert state == State("failed", "killed by signal 9: out of memory")
+
+
+def test_ctrl_c_ends_cleanly_and_a_second_call_goes_on(tmp_path):
+    """Running points save themselves; afterwards nothing is lost and nothing is done twice."""
+    config = config_file(tmp_path, steps=4000, log_every=1, save_every=4000)
+    made = Comparison(str(config), tmp_path / "out", axes=(Axis.parse(TWO[0]),), protocol=PROTOCOL)
+    cells = made.cells()
+    seen = []
+
+    def watch(states):
+        seen.append(dict(states))
+        if any(state.done >= 3 for state in states.values()) and len(seen) > 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    states = run_comparison(made, cells, Local(threads=1), 1, watch)
+    first, second = (states[cell.name] for cell in cells)
+    assert first.status == "interrupted" and "of 4000" in first.reason
+    assert second.status == "waiting"
+    stopped = checkpoints(cells[0].folder / "checkpoints")[-1].step
+    assert 3 <= stopped < 4000
+
+    # the rest, made short: the run goes on from where it stopped
+    end = stopped + 2
+    shorter = attrs.evolve(made, overrides=(f"train.steps={end}",))
+    after = run_comparison(shorter, shorter.cells()[:1], Local(threads=1), 1)
+    assert {state.status for state in after.values()} == {"finished"}
+    steps = [json.loads(line)["step"] for line in (cells[0].folder / "log.jsonl").open()]
+    assert steps == list(range(1, end + 1))
+
+
+def test_the_step_is_read_off_the_end_of_a_log(tmp_path):
+    """A last line cut short is no obstacle."""
+    log = tmp_path / "log.jsonl"
+    assert last_step(log) == 0
+    log.write_text('{"step": 1}\n{"step": 2}\n{"ste')
+    assert last_step(log) == 2
+    log.write_text("")
+    assert last_step(log) == 0
+
+
+# -- tables
+
+
+def figure(value, **more):
+    base = {"value": value, "standard_error": 0.1, "better": "lower", "floor": 1.0, "of": {"n": 1}}
+    return {**base, **more}
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
+def test_a_summary_is_mean_and_sample_deviation(values):
+    """The spread is that over seeds; one seed has its own standard error instead."""
+    said = summary([figure(value) for value in values])
+    assert said["mean"] == pytest.approx(statistics.fmean(values))
+    assert said["n"] == len(values) and said["floor"] == 1.0
+    if len(values) == 1:
+        assert said["sd"] is None and said["standard_error"] == 0.1
+    else:
+        assert said["sd"] == pytest.approx(statistics.stdev(values))
+        assert said["standard_error"] is None
+
+
+def test_budgets_say_what_is_equal_and_where_they_differ():
+    """A group of which nothing is known does not count."""
+    groups = [
+        {"label": "a", "budget": {"parameters": 10, "steps": 5, "calls": None}},
+        {"label": "b", "budget": {"parameters": 12, "steps": 5, "calls": None}},
+        {"label": "c", "budget": {}},
+    ]
+    assert budgets(groups) == {
+        "same": {"steps": 5},
+        "different": {"parameters": {"a": 10, "b": 12}},
+    }
+
+
+def test_the_best_is_the_lowest_or_the_highest():
+    """As the figure says of itself; where it says nothing, there is none."""
+    groups = [
+        {"figures": {n: summary([figure(v, better=b)]) for n, v, b in row}}
+        for row in (
+            [("fid", 2.0, "lower"), ("is", 3.0, "higher"), ("odd", 1.0, None)],
+            [("fid", 1.0, "lower"), ("is", 2.0, "higher"), ("odd", 2.0, None)],
+        )
+    ]
+    assert best_of({"groups": groups}) == {"fid": 1, "is": 0}
+
+
+def test_the_paper_is_quoted_as_it_stands():
+    """The two rows everything hangs on."""
+    table = {(row.model, row.weighting): (row.fid, row.inception_score) for row in ROWS}
+    assert table["masked 204M", "simple"] == (2.96, 46.7)
+    assert table["masked 204M", "elbo"] == (6.84, 30.3)
+    assert len(ROWS) == 13
+
+
+def test_a_csv_keeps_odd_values():
+    """Commas, quotes and line breaks in values and reasons come back."""
+    odd = 'a,"b"\nc'
+    point = {
+        "values": {"weighting": odd}, "seed": 0, "status": "failed", "reason": odd,
+        "folder": "f", "step": None, "parameters": None, "calls": None, "figures": {},
+    }  # fmt: skip
+    text = as_csv({"vary": {"weighting": [odd]}, "points": [point]})
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert row["weighting"] == odd == row["reason"] and row["step"] == ""
+
+
+# -- on the command line
+
+
+def command(folder, *arguments):
+    return elbowroom(
+        "compare", config_file(folder), "--metric", "bpd", "--metric", "neighbours",
+        "--samples", 20, "--out", folder / "out", *arguments,
+    )  # fmt: skip
+
+
+def test_a_dry_run_prints_commands_and_does_nothing(tmp_path):
+    """Each point stands alone; one that cannot be run is told."""
+    ran = command(tmp_path, "--vary", "weighting=elbo,elbow", "--seeds", 2, "--dry-run")
+    assert ran.code == 0, ran.err
+    assert ran.out.count("elbowroom train") == ran.out.count("elbowroom evaluate") == 2
+    assert "cannot be run" in ran.out and not (tmp_path / "out").exists()
+    ran = command(tmp_path, "--vary", "weighting=elbo,elbow", "--dry-run", "--json")
+    assert list(ran.json["commands"]) == ["weighting-elbo__seed-0"]
+
+
+def test_the_command_ends_with_a_table_and_files(tmp_path):
+    """Points run as processes; a failed one is shown and makes the exit code 1."""
+    ran = command(tmp_path, "--vary", "weighting=elbo,elbow", "--paper")
+    assert ran.code == 1, ran.err
+    assert "finished" in ran.err
+    for words in ("bits/dim", "real data", "same for all", "did you mean", "6.84", "report.html"):
+        assert words in ran.out, words
+    for name in ("results.json", "results.csv", "report.html"):
+        assert (tmp_path / "out" / name).stat().st_size > 100
+
+
+def test_equal_protocols_compare_equal():
+    """What decides whether a point is run again survives being written down."""
+    one = Protocol(metrics=({"name": "kid", "block": 5}, "fid"), features="inception")
+    plain = json.loads(json.dumps(one.plain()))
+    assert Protocol(**{**plain, "metrics": tuple(plain["metrics"])}) == one

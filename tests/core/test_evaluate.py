@@ -1,0 +1,279 @@
+"""Evaluating a model: every figure with its protocol, in constant memory, by whatever metrics."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+import torch
+from elbowroom import Metric
+from elbowroom.assembly import build_model, build_parts
+from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
+from elbowroom.evaluate import Protocol, evaluate, evaluate_run, evaluation_folder, read_evaluation
+from elbowroom.metric import Figure
+from elbowroom.train import train
+from PIL import Image
+
+from tests.core.command import elbowroom
+from tests.core.tiny_run import tiny_config
+
+HERE = __name__
+
+
+@attrs.define(eq=False)
+class Watcher(Metric):
+    """Notes what it is shown."""
+
+    offset: float = 0.0
+    features: str = "none"
+    seen: list = attrs.field(init=False, factory=list)
+    subject: object = attrs.field(init=False, default=None)
+
+    def prepare(self, subject):
+        self.subject = subject
+
+    def update(self, samples, labels):
+        self.seen.append((samples.clone(), labels.clone()))
+
+    def compute(self):
+        x = torch.cat([part for part, _ in self.seen]).double()
+        return {"mean": Figure(float(x.mean()) + self.offset, 0.5, "lower", 2.0, {"of": "pixels"})}
+
+
+class Plain(Metric):
+    """Looks at the model alone and says a plain number."""
+
+    uses_samples = False
+
+    def compute(self):
+        return {"one": 1.0}
+
+
+class Choosy(Metric):
+    def prepare(self, subject):
+        raise IncompatibleError("choosy: nothing is good enough")
+
+    def compute(self):
+        return {}
+
+
+class SameName(Plain):
+    def compute(self):
+        return {"mean": 3.0}
+
+
+def model_of(process="masked"):
+    parts = build_parts(tiny_config(process))
+    return build_model(parts), parts.data
+
+
+def protocol(*metrics, **options):
+    return Protocol(metrics=metrics, **{"samples": 10, **options})
+
+
+@pytest.mark.parametrize("process", ["masked", "gaussian"])
+def test_every_figure_says_what_it_is_of(process):
+    """The metric's own words, and those common to all: samples, sampler, seed, model."""
+    model, data = model_of(process)
+    found = evaluate(
+        model, data, protocol(f"{HERE}:Watcher", f"{HERE}:Plain", seed=3), of={"run": "r"}
+    )
+    figure = found.figures["mean"]
+    assert figure.of == {
+        "metric": f"{HERE}:Watcher",
+        "of": "pixels",
+        "run": "r",
+        "samples": 10,
+        "sampler": "ancestral, 4 steps",
+        "seed": 3,
+    }
+    assert (figure.standard_error, figure.better, figure.floor) == (0.5, "lower", 2.0)
+    assert found.figures["one"] == Figure(
+        1.0, of={"metric": f"{HERE}:Plain", "run": "r", "seed": 3}
+    )
+
+
+def test_the_chunks_change_nothing():
+    """Samples are keyed by their number: drawn 3 or 10 at a time they are the same."""
+    model, data = model_of()
+    figures = [
+        evaluate(model, data, protocol(f"{HERE}:Watcher"), batch_size=size).figures["mean"].value
+        for size in (3, 10)
+    ]
+    assert figures[0] == figures[1]
+
+
+def test_samples_come_in_chunks_of_the_batch_size(monkeypatch):
+    """No metric ever sees more at once, however many there are."""
+    model, data = model_of()
+    sizes = []
+    monkeypatch.setattr(Watcher, "update", lambda self, x, y: sizes.append((len(x), len(y))))
+    monkeypatch.setattr(Watcher, "compute", lambda self: {})
+    evaluate(model, data, protocol(f"{HERE}:Watcher", samples=11), batch_size=4)
+    assert sizes == [(4, 4), (4, 4), (3, 3)]
+
+
+def test_a_metric_of_the_model_alone_draws_no_samples(monkeypatch):
+    """Where nobody needs samples none are drawn."""
+    model, data = model_of()
+    monkeypatch.setattr("elbowroom.evaluate.draw", lambda *_, **__: pytest.fail("drawn"))
+    assert evaluate(model, data, protocol(f"{HERE}:Plain")).calls_mean is None
+
+
+def test_a_metric_that_was_named_must_fit():
+    """What was asked for and cannot be done is an error."""
+    model, data = model_of()
+    with pytest.raises(IncompatibleError, match="nothing is good enough"):
+        evaluate(model, data, protocol(f"{HERE}:Choosy"))
+
+
+def test_a_usual_metric_that_does_not_fit_is_left_out_with_its_reason(monkeypatch):
+    """The others are measured all the same."""
+    model, data = model_of()
+    usual = (f"{HERE}:Choosy", f"{HERE}:Plain")
+    monkeypatch.setattr("elbowroom.evaluate.USUAL_METRICS", usual)
+    found = evaluate(model, data, protocol())
+    assert found.skipped == {f"{HERE}:Choosy": "choosy: nothing is good enough"}
+    assert set(found.figures) == {"one"}
+
+
+def test_two_metrics_cannot_say_the_same():
+    """A figure has one meaning; and a metric is named once."""
+    model, data = model_of()
+    with pytest.raises(ElbowroomError, match="two metrics say 'mean'"):
+        evaluate(model, data, protocol(f"{HERE}:Watcher", f"{HERE}:SameName"))
+    with pytest.raises(ElbowroomError, match="twice"):
+        protocol(f"{HERE}:Plain", f"{HERE}:Plain").build()
+
+
+def test_metrics_take_options_and_the_common_feature_network():
+    """A SPEC may have options; ``features`` goes to those that know it and do not say their own."""
+    own = {"name": f"{HERE}:Watcher", "features": "mine"}
+    given = f"{{name: '{HERE}:Watcher', offset: 1.5}}"
+    (one,) = protocol(given, features="theirs").build().values()
+    (other,) = protocol(own, features="theirs").build().values()
+    (plain,) = protocol(f"{HERE}:Plain", features="theirs").build().values()
+    assert (one.offset, one.features, other.features) == (1.5, "theirs", "mine")
+    assert isinstance(plain, Plain)
+
+
+def test_an_unknown_metric_lists_the_known_ones():
+    """A wrong name is the user's to mend."""
+    with pytest.raises((ConfigError, PluginError), match="did you mean 'fid'"):
+        protocol("fidd").build()
+
+
+def test_the_model_is_left_as_it_was():
+    """Dropout is off while measuring, and back afterwards."""
+    model, data = model_of()
+    model.train()
+    evaluate(model, data, protocol(f"{HERE}:Watcher", samples=4))
+    assert model.training
+
+
+# -- a run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evaluate") / "run"
+    train(tiny_config(steps=4, evaluate_every=2), folder)
+    return folder
+
+
+def test_a_run_is_evaluated_into_its_folder(run):
+    """figures.json has all of it; the pictures are there and fit what it says of them."""
+    report = evaluate_run(run, (), protocol("bpd", "neighbours", samples=20))
+    assert report.folder == evaluation_folder(run) == run / "evaluation"
+    record = read_evaluation(report.folder)
+    assert record["figures"]["bits_per_dim"]["of"]["weights"].startswith("EMA at step")
+    assert record["protocol"]["samples"] == 20 and record["parameters"] > 1000
+    size = record["reverse"]
+    with Image.open(report.folder / "reverse.png") as strip:
+        assert strip.size == (size["width"] * size["frames"], size["height"])
+    with Image.open(report.folder / "samples.png") as grid:
+        assert grid.size == (size["width"], size["height"])
+    assert 2 <= size["frames"] <= 33 and len(size["steps"]) == size["frames"]
+
+
+def test_the_averaged_weights_are_evaluated(run, monkeypatch):
+    """EMA weights of the checkpoint that was chosen, and no others."""
+    asked = []
+    from elbowroom import evaluate as module
+    from elbowroom.sample import load_run
+
+    def spy(*arguments, **options):
+        loaded = load_run(*arguments, **options)
+        asked.append(loaded)
+        return loaded
+
+    monkeypatch.setattr(module, "load_run", spy)
+    evaluate_run(run, (), protocol("bpd", checkpoint="last"))
+    (loaded,) = asked
+    ema = loaded.checkpoint.read("ema")
+    assert loaded.checkpoint.step == 4
+    name, weight = next(iter(loaded.model.named_parameters()))
+    assert torch.equal(weight, ema[name])
+
+
+def test_overrides_have_a_folder_of_their_own(run):
+    """Another sampler does not overwrite the evaluation of the run itself."""
+    report = evaluate_run(run, ("sampler.steps=2",), protocol("neighbours"))
+    assert report.folder != run / "evaluation"
+    assert report.figures["neighbours_mean"]["of"]["sampler"] == "ancestral, 2 steps"
+    assert report.record["overrides"] == ["sampler.steps=2"]
+
+
+def test_what_was_not_written_whole_is_not_read(tmp_path):
+    """Half a file, or one of another format, is no evaluation."""
+    assert read_evaluation(tmp_path) is None
+    (tmp_path / "figures.json").write_text('{"format": 1, "fig')
+    assert read_evaluation(tmp_path) is None
+    (tmp_path / "figures.json").write_text('{"format": 99}')
+    assert read_evaluation(tmp_path) is None
+
+
+# -- on the command line
+
+
+def test_the_command_prints_figures_and_their_protocol(run, tmp_path):
+    """A table for people: value, error, what real data gets, what it is of."""
+    ran = elbowroom(
+        "evaluate", run, "--metric", "bpd", "--metric", "neighbours", "--samples", 12,
+        "--out", tmp_path,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    for words in ("bits_per_dim_prior", "test examples", "looks", "real data", "12 samples of"):
+        assert words in ran.out
+    assert (tmp_path / "figures.json").exists()
+
+
+def test_the_command_speaks_json(run, tmp_path):
+    """The same for programs."""
+    ran = elbowroom(
+        "evaluate", run, "sampler.steps=3", "--metric", "neighbours", "--samples", 5,
+        "--seed", 7, "--out", tmp_path, "--json",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert ran.json["figures"]["neighbours_mean"]["of"]["seed"] == 7
+    assert ran.json == {
+        "folder": str(tmp_path),
+        **json.loads((tmp_path / "figures.json").read_text()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere",), "not a run"),
+        (("RUN", "--metric", "fidd"), "fidd"),
+        (("RUN", "--checkpoint", "999"), "no checkpoint"),
+        (("RUN", "--metric", "fid", "--features", "resnet"), "classifier, inception"),
+        (("RUN", "sampler.stepps=3"), "stepps"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(run, arguments, words):
+    """Exit code 2, no traceback."""
+    ran = elbowroom("evaluate", *(run if word == "RUN" else word for word in arguments))
+    assert ran.code == 2 and words in ran.err and "Traceback" not in ran.err

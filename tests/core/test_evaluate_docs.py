@@ -1,0 +1,49 @@
+"""The page on evaluation says what is there: metrics, options, figures, commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from elbowroom.options import options_of
+from elbowroom.registry import registry
+
+PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
+
+
+def documented():
+    """Metric -> the options its row names."""
+    rows = re.findall(r"^\| `([a-z]+)` \| .* \| (.*)\|$", PAGE, re.MULTILINE)
+    return {name: set(re.findall(r"`([a-z_]+)`", options)) for name, options in rows}
+
+
+def test_every_built_in_metric_and_its_options_are_documented():
+    """The table is the registry's own content."""
+    ours = {
+        name: set(options_of(found.load()).named)
+        for name, found in registry().components("metric").items()
+        if found.owner.distribution == "elbowroom" or found.owner.plugin == "metrics"
+    }
+    assert documented() == ours
+
+
+@pytest.mark.parametrize("name", ["evaluate", "compare"])
+def test_every_option_on_the_page_exists(name):
+    """What the page writes after a command is understood by it."""
+    import inspect
+    from importlib import import_module
+
+    command = getattr(import_module(f"elbowroom.cli.{name}"), name)
+    known = {f"--{p.replace('_', '-')}" for p in inspect.signature(command).parameters}
+    start = PAGE.index("## A grid of runs")
+    part = PAGE[:start] if name == "evaluate" else PAGE[start:]
+    assert set(re.findall(r"--[a-z-]{3,}", part)) - {"--no-deps"} <= known
+
+
+def test_the_python_on_the_page_imports():
+    """Every import line works."""
+    lines = re.findall(r"^from elbowroom\S* import .*$", PAGE, re.MULTILINE)
+    assert len(lines) > 4
+    for line in lines:
+        exec(line)

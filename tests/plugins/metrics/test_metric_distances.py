@@ -1,0 +1,252 @@
+"""FID, KID and the Inception Score against formulas of other hands."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from elbowroom.conformance import check_metric
+from elbowroom.metric import Subject
+from elbowroom.plugins.metrics.fid import FID
+from elbowroom.plugins.metrics.inception_score import InceptionScore, Score
+from elbowroom.plugins.metrics.kid import KID, Discrepancy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.plugins.metrics.pictures import LINEAR, Linear, Pictures, pictures
+
+DATA = Pictures()
+NETWORK = Linear(DATA)
+SAMPLES = pictures(90, seed=50)[0].flip(1)
+
+
+def vectors(x):
+    return NETWORK(x)[0].numpy()
+
+
+def measured(metric, samples=SAMPLES, batch=None):
+    metric.prepare(Subject(DATA, batch_size=17))
+    for part in samples.split(batch or len(samples)):
+        metric.update(part, None)
+    return metric.compute()
+
+
+def frechet(a, b):
+    """The definition, by scipy's matrix root."""
+    root = scipy.linalg.sqrtm(np.cov(a.T) @ np.cov(b.T)).real
+    means = ((a.mean(0) - b.mean(0)) ** 2).sum()
+    return means + np.trace(np.cov(a.T) + np.cov(b.T) - 2 * root)
+
+
+def kernel_distance(x, y):
+    """The unbiased estimator, pair by pair."""
+    k = lambda a, b: (a @ b / len(a) + 1) ** 3  # noqa: E731
+    xx = np.mean([k(a, b) for i, a in enumerate(x) for j, b in enumerate(x) if i != j])
+    yy = np.mean([k(a, b) for i, a in enumerate(y) for j, b in enumerate(y) if i != j])
+    xy = np.mean([k(a, b) for a in x for b in y])
+    return xx + yy - 2 * xy
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_fid_is_the_frechet_distance(split):
+    """torchmetrics' sums and scipy's matrix root give the same number for either reference."""
+    figure = measured(FID(LINEAR))[f"fid_{split}"]
+    real = vectors(DATA.split(split).take(torch.arange(len(DATA.split(split)))).x)
+    assert figure.value == pytest.approx(frechet(real, vectors(SAMPLES)), rel=1e-9)
+
+
+def test_the_floor_of_fid_is_that_between_the_splits():
+    """What real data gets is stated beside the figure."""
+    train = vectors(DATA.split("train").take(torch.arange(120)).x)
+    test = vectors(DATA.split("test").take(torch.arange(60)).x)
+    for figure in measured(FID(LINEAR)).values():
+        assert figure.floor == pytest.approx(frechet(train, test), rel=1e-9)
+        assert figure.better == "lower"
+
+
+def test_test_images_as_samples_get_the_floor():
+    """A model that draws the test split itself has the floor as its FID against train."""
+    figures = measured(FID(LINEAR), DATA.split("test").take(torch.arange(60)).x)
+    assert figures["fid_train"].value == pytest.approx(figures["fid_train"].floor, rel=1e-9)
+    assert figures["fid_test"].value == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_kid_is_the_unbiased_discrepancy(split):
+    """In one block KID is the plain estimator over all pairs."""
+    figure = measured(KID(LINEAR))[f"kid_{split}"]
+    real = vectors(DATA.split(split).take(torch.arange(len(DATA.split(split)))).x)
+    assert figure.value == pytest.approx(kernel_distance(vectors(SAMPLES), real), rel=1e-9)
+    assert figure.standard_error is None
+
+
+def test_kid_is_that_of_torchmetrics():
+    """On equally many of both, with one subset of all."""
+    from torchmetrics.image.kid import KernelInceptionDistance
+
+    x, y = torch.randn(40, 5).double(), torch.randn(40, 5).double() + 0.3
+    theirs = KernelInceptionDistance(torch.nn.Identity(), subsets=1, subset_size=40)
+    theirs.update(x, real=True)
+    theirs.update(y, real=False)
+    ours = Discrepancy(x, block=100)
+    ours.update(y)
+    assert ours.compute()[0] == pytest.approx(float(theirs.compute()[0]), rel=1e-5)
+
+
+def test_kid_in_blocks_is_their_mean_weighted_by_size():
+    """A last, smaller block weighs as much as it is large; the spread gives the error."""
+    x, y = torch.randn(50, 4).double(), torch.randn(25, 4).double()
+    ours = Discrepancy(x, block=10)
+    ours.update(y)
+    value, error = ours.compute()
+    parts = [kernel_distance(part.numpy(), x.numpy()) for part in y.split(10)]
+    assert value == pytest.approx((10 * parts[0] + 10 * parts[1] + 5 * parts[2]) / 25, rel=1e-9)
+    assert error is not None and 0 < error < max(parts) - min(parts)
+
+
+def test_kid_is_zero_on_average_for_equal_distributions():
+    """It is unbiased: over many draws its mean is within a few errors of zero."""
+    torch.manual_seed(0)
+    values = []
+    for _ in range(200):
+        one = Discrepancy(torch.randn(30, 3).double(), block=20)
+        one.update(torch.randn(20, 3).double())
+        values.append(one.compute()[0])
+    assert abs(np.mean(values)) < 4 * np.std(values) / math.sqrt(200)
+
+
+def score(logits):
+    """The definition, without streaming."""
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    return math.exp((p * (np.log(p) - np.log(p.mean(0)))).sum(1).mean())
+
+
+def test_the_inception_score_is_its_definition():
+    """exp of the mean KL between each prediction and the mean prediction."""
+    figure = measured(InceptionScore(LINEAR))["is"]
+    assert figure.value == pytest.approx(score(NETWORK(SAMPLES)[1].numpy()), rel=1e-9)
+    assert figure.better == "higher"
+
+
+def test_the_inception_score_is_that_of_torchmetrics():
+    """With one split, where their shuffling changes nothing."""
+    from torchmetrics.image.inception import InceptionScore as Theirs
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of its memory
+        theirs = Theirs(torch.nn.Identity(), splits=1)
+    logits = 2 * torch.randn(64, 10)
+    theirs.update(logits)
+    ours = Score(1)
+    ours.update(logits)
+    assert ours.compute()[0] == pytest.approx(float(theirs.compute()[0]), rel=1e-5)
+
+
+def test_the_inception_score_of_splits_is_their_mean():
+    """Samples go into the groups by turns."""
+    logits = torch.randn(30, 4).double()
+    ours = Score(3)
+    ours.update(logits)
+    parts = [score(logits[k::3].numpy()) for k in range(3)]
+    value, error = ours.compute()
+    assert value == pytest.approx(np.mean(parts), rel=1e-9)
+    assert error == pytest.approx(np.std(parts, ddof=1) / math.sqrt(3), rel=1e-9)
+
+
+def test_the_error_of_the_inception_score_is_the_spread_over_repetitions():
+    """The standard error told for one group is how much the score varies between draws."""
+    torch.manual_seed(1)
+    values, errors = [], []
+    for _ in range(300):
+        one = Score(1)
+        one.update(2 * torch.randn(200, 6).double())
+        value, error = one.compute()
+        values.append(value)
+        errors.append(error)
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.15)
+
+
+@pytest.mark.parametrize("build", [FID, KID, InceptionScore])
+def test_built_in_metrics_keep_the_laws(build):
+    """Batches, order and the global generator change nothing; protocols are plain data."""
+    check_metric(lambda: build(LINEAR), SAMPLES, DATA)
+
+
+@settings(max_examples=8, deadline=None)
+@given(batch=st.integers(1, 90), block=st.integers(2, 100))
+def test_streaming_and_one_shot_agree(batch, block):
+    """However the samples come, every figure and error is that of all at once."""
+    for build in (
+        lambda: FID(LINEAR),
+        lambda: KID(LINEAR, block=block),
+        lambda: InceptionScore(LINEAR, splits=4),
+    ):
+        whole, parts = measured(build()), measured(build(), batch=batch)
+        for name, figure in whole.items():
+            assert parts[name].value == pytest.approx(figure.value, rel=1e-7, abs=1e-7)
+            one, other = parts[name].standard_error, figure.standard_error
+            assert one == other or one == pytest.approx(other, rel=1e-6)
+
+
+def held(value, seen=None):
+    """Bytes of tensors that hang on an object."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
+    if isinstance(value, torch.Tensor):
+        return value.untyped_storage().nbytes()
+    if isinstance(value, dict):
+        return sum(held(item, seen) for item in value.values())
+    if isinstance(value, list | tuple):
+        return sum(held(item, seen) for item in value)
+    names = [*getattr(value, "__dict__", {}), *getattr(type(value), "__slots__", ())]
+    return sum(held(getattr(value, name, None), seen) for name in names)
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: FID(LINEAR), lambda: KID(LINEAR, block=50), lambda: InceptionScore(LINEAR)]
+)
+def test_memory_does_not_grow_with_the_samples(build):
+    """After ten times as many samples a metric holds no more than before."""
+    metric = build()
+    metric.prepare(Subject(DATA))
+    sizes = []
+    for rounds in (10, 90):
+        for _ in range(rounds):
+            metric.update(SAMPLES[:50].clone(), None)
+        sizes.append(held(metric))
+    assert sizes[0] == sizes[1] > 0
+    metric.compute()
+
+
+def test_metrics_share_one_look_at_each_batch():
+    """Three metrics of one network call it once a batch."""
+    subject, calls = Subject(DATA), []
+    metrics = [FID(LINEAR), KID(LINEAR), InceptionScore(LINEAR)]
+    for metric in metrics:
+        metric.prepare(subject)
+    network = metrics[0]._eye.network
+    network.register_forward_hook(lambda *_: calls.append(1))
+    for metric in metrics:
+        metric.update(SAMPLES, None)
+    assert len(calls) == 1
+
+
+def test_the_score_without_logits_is_refused():
+    """A feature network without classes has no Inception Score, and the message says so."""
+    from elbowroom.errors import IncompatibleError
+
+    with pytest.raises(IncompatibleError, match="blind has no logits"):
+        InceptionScore(f"{__name__}:Blind").prepare(Subject(DATA))
+
+
+class Blind(Linear):
+    name = "blind"
+
+    def forward(self, x):
+        return super().forward(x)[0], None

@@ -1,0 +1,217 @@
+"""Feature networks: the data set's own classifier, Inception from a file, one's own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import pytest
+import torch
+from elbowroom.errors import ElbowroomError, IncompatibleError
+from elbowroom.metric import Subject
+from elbowroom.plugins.metrics import classifier as module
+from elbowroom.plugins.metrics import inception as inception_module
+from elbowroom.plugins.metrics.classifier import VECTOR, Classifier, classifier
+from elbowroom.plugins.metrics.features import eye
+from elbowroom.plugins.metrics.fid import FID
+from elbowroom.plugins.metrics.inception import VARIABLE, inception
+
+from tests.plugins.metrics.pictures import LINEAR, Pictures, pictures
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache, and a short training."""
+    monkeypatch.setenv("ELBOWROOM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "_STEPS", 30)
+    return tmp_path / "cache"
+
+
+def files(cache):
+    return sorted((cache / "features").glob("*.safetensors"))
+
+
+def test_the_classifier_learns_its_data(cache):
+    """Thirty steps are enough for three corners; the accuracy is that on test."""
+    network = classifier(Pictures())
+    x, y = pictures(60, seed=2)  # the test split
+    vectors, logits = network(x)
+    assert vectors.shape == (60, VECTOR)
+    assert network.accuracy == pytest.approx(float((logits.argmax(1) == y).double().mean()))
+    assert network.accuracy > 0.9
+    assert network.protocol()["features_test_accuracy"] == round(network.accuracy, 4)
+
+
+def test_the_classifier_is_the_same_each_time(cache, tmp_path, monkeypatch):
+    """Trained again with another global generator and thread count, it has the same weights."""
+    first = classifier(Pictures())
+    monkeypatch.setenv("ELBOWROOM_CACHE", str(tmp_path / "another"))
+    torch.manual_seed(99)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        second = classifier(Pictures())
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    assert first.digest == second.digest != ""
+
+
+def test_training_leaves_the_global_generator_alone(cache):
+    """The library has no global randomness."""
+    torch.manual_seed(3)
+    wanted = torch.rand(4)
+    torch.manual_seed(3)
+    classifier(Pictures())
+    assert torch.equal(torch.rand(4), wanted)
+
+
+def test_the_classifier_is_kept_and_read_back(cache, monkeypatch):
+    """The second time nothing is trained, and accuracy and digest are as before."""
+    first = classifier(Pictures())
+    monkeypatch.setattr(module, "_train", lambda *_: pytest.fail("trained again"))
+    second = classifier(Pictures())
+    assert (first.digest, first.accuracy) == (second.digest, second.accuracy)
+    assert len(files(cache)) == 1
+
+
+def test_other_data_has_another_classifier(cache):
+    """It is cached by content: examples that differ lead to another file."""
+    classifier(Pictures())
+    classifier(Pictures(shift=1))
+    assert len(files(cache)) == 2
+
+
+def test_a_damaged_file_is_made_again(cache):
+    """A cut file is neither an error nor believed."""
+    first = classifier(Pictures())
+    (file,) = files(cache)
+    file.write_bytes(file.read_bytes()[:100])
+    assert classifier(Pictures()).digest == first.digest
+    assert file.stat().st_size > 1000
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path, monkeypatch):
+    """The network is used all the same."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("ELBOWROOM_CACHE", str(blocked))
+    monkeypatch.setattr(module, "_STEPS", 2)
+    assert classifier(Pictures()).digest
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 1), (8, 8, 1), (28, 28, 1), (32, 32, 3), (64, 64, 3)])
+def test_the_classifier_takes_any_picture(shape):
+    """Its body shrinks whatever comes to about 4x4."""
+    from elbowroom.dataset import DataSpec
+
+    network = Classifier(DataSpec(shape, 256, 10))
+    vectors, logits = network(torch.randint(0, 256, (2, *shape)))
+    assert vectors.shape == (2, VECTOR) and logits.shape == (2, 10)
+
+
+def test_data_without_labels_is_refused():
+    """The message says what the classifier needs."""
+    with pytest.raises(IncompatibleError, match=r"pictures .* with labels.* no classes"):
+        FID().prepare(Subject(Pictures(classes=None)))
+
+
+def test_digits_have_a_good_classifier():
+    """On the built-in data set the network is worth trusting."""
+    from elbowroom.plugins.datasets.digits import Digits
+
+    assert classifier(Digits()).accuracy > 0.96
+
+
+# -- inception
+
+
+class Stand(torch.nn.Module):
+    """Eats what Inception eats: the mean of each channel, and the whole."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.shape[1] == 3 and x.shape[2] == 299 and x.shape[3] == 299
+        return torch.cat([x.mean((2, 3)), x.amax((2, 3))], 1)
+
+
+@pytest.fixture
+def scripted(tmp_path):
+    path = tmp_path / "stand.pt"
+    torch.jit.script(Stand()).save(str(path))
+    return path
+
+
+def test_inception_comes_out_of_a_file_and_states_its_hash(scripted):
+    """Grey becomes three channels at 299, scaled by (x - 128) / 128."""
+    network = inception(Pictures(), str(scripted))
+    x = torch.zeros(2, 6, 6, 1, dtype=torch.int64)
+    x[1] = 4  # the brightest of five levels
+    vectors, logits = network(x)
+    assert logits is None
+    assert vectors[0].tolist() == pytest.approx([-1.0] * 6)
+    assert vectors[1].tolist() == pytest.approx([127 / 128] * 6)
+    assert network.digest == hashlib.sha256(scripted.read_bytes()).hexdigest()
+    assert network.protocol()["features_file"] == "not a known file"
+
+
+def test_a_known_file_is_named(scripted, monkeypatch):
+    """The hash is compared with those of files known to give the published figures."""
+    digest = hashlib.sha256(scripted.read_bytes()).hexdigest()
+    monkeypatch.setattr(inception_module, "KNOWN", {digest: "a good place"})
+    assert inception(Pictures(), str(scripted)).protocol()["features_file"] == "a good place"
+
+
+def test_inception_is_found_by_name_and_by_environment(scripted, monkeypatch):
+    """``inception:FILE`` and the environment variable lead to the same network."""
+    monkeypatch.setenv(VARIABLE, str(scripted))
+    by_variable = eye("inception", Subject(Pictures())).network
+    monkeypatch.delenv(VARIABLE)
+    by_name = eye(f"inception:{scripted}", Subject(Pictures())).network
+    assert by_variable.digest == by_name.digest
+
+
+def test_without_a_file_inception_says_how_to_get_one(monkeypatch):
+    """No download is tried."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(ElbowroomError, match=f"inception:FILE.*{VARIABLE}"):
+        inception(Pictures(), None)
+
+
+def test_a_file_that_is_no_network_is_refused(tmp_path):
+    """The message names the file."""
+    path = tmp_path / "words.pt"
+    path.write_text("not a network")
+    with pytest.raises(ElbowroomError, match=r"words\.pt is no TorchScript module"):
+        inception(Pictures(), str(path))
+
+
+@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no Inception file")
+def test_the_real_inception_says_2048_features():
+    """The published network, where its file is at hand."""
+    vectors, _ = inception(Pictures(), None)(pictures(2, seed=0)[0])
+    assert vectors.shape == (2, 2048) and bool(vectors.isfinite().all())
+
+
+# -- one's own
+
+
+def test_an_unknown_network_lists_the_choices():
+    """A wrong name is the user's to mend."""
+    with pytest.raises(ElbowroomError, match=r"'resnet'.*classifier, inception.*\./my\.py:Network"):
+        eye("resnet", Subject(Pictures()))
+
+
+def test_a_class_that_is_no_network_is_refused():
+    """It must derive from FeatureNetwork."""
+    with pytest.raises(ElbowroomError, match="does not derive"):
+        eye("json:JSONDecoder", Subject(Pictures()))
+
+
+def test_figures_state_the_network():
+    """Name and hash stand beside every figure."""
+    metric = FID(LINEAR)
+    metric.prepare(Subject(Pictures()))
+    metric.update(pictures(20, seed=9)[0], None)
+    for figure in metric.compute().values():
+        assert figure.of["features"] == "linear" and len(figure.of["features_sha256"]) == 16
+        assert figure.of["against"].endswith("examples")
