@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .assembly import assemble
+    from .api import assemble, load, sample, train
     from .config import Config, load_config
     from .dataset import Batch, Dataset, DataSpec, Split
     from .denoiser import Denoiser
@@ -60,9 +60,12 @@ _HOMES = {
     "Step": "process",
     "TimeSampler": "time_sampler",
     "Weighting": "weighting",
-    "assemble": "assembly",
+    "assemble": "api",
     "hookimpl": "hookspecs",
+    "load": "api",
     "load_config": "config",
+    "sample": "api",
+    "train": "api",
 }
 
 __all__ = [
@@ -98,7 +101,10 @@ __all__ = [
     "__version__",
     "assemble",
     "hookimpl",
+    "load",
     "load_config",
+    "sample",
+    "train",
 ]
 
 

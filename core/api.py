@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from .diffusion import Diffusion
     from .evaluate import Evaluation
-    from .sample import Drawn, Labels
-    from .train import RunResult
+    from .fitting import RunResult
+    from .sampling import Drawn, Labels
 
 
 def assemble(
@@ -59,7 +59,7 @@ def load(
     device: torch.device | str = "cpu",
 ) -> Diffusion:
     """The model of a run with its averaged weights: ``checkpoint`` is "best", "last" or a step."""
-    from .sample import load_run
+    from .sampling import load_run
 
     loaded = load_run(run, overrides, checkpoint, device=device)
     _remember(loaded.model, build_parts(loaded.folder.config(overrides)))
@@ -82,10 +82,10 @@ def train(
     from .checkpoint import load_weights
     from .diffusion import Diffusion
     from .distributed import ranks
+    from .fitting import fit
     from .observer import Observers
     from .registry import registry
     from .run_folder import RunFolder, provenance
-    from .train import fit
 
     model = model if isinstance(model, Diffusion) else assemble(model)
     parts = parts_of(model)
@@ -132,7 +132,7 @@ def sample(
     import torch
 
     from .diffusion import Diffusion
-    from .sample import Drawn, draw
+    from .sampling import Drawn, draw
 
     model = model if isinstance(model, Diffusion) else load(model)
     if options:
@@ -160,7 +160,7 @@ def evaluate(
     """
     from .diffusion import Diffusion
     from .evaluate import Protocol, evaluate
-    from .sample import evaluating
+    from .sampling import evaluating
 
     model = model if isinstance(model, Diffusion) else load(model)
     try:
@@ -183,7 +183,7 @@ def parts_of(model: Diffusion) -> Parts:
     if not isinstance(parts, Parts):
         raise ElbowroomError(
             "this model was not made by elbowroom.assemble or elbowroom.load, so nothing is known "
-            "of its config and data: use elbowroom.train.fit with a data set of yours"
+            "of its config and data: use elbowroom.fitting.fit with a data set of yours"
         )
     return parts
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
 from .component_spec import ComponentSpec, build_nested
-from .config import Config, load_config
+from .config import Config
 from .errors import ConfigError, IncompatibleError
 from .schema import component
 
@@ -51,21 +49,6 @@ def build_parts(config: Config, registry: Registry | None = None) -> Parts:
 def natural_schedule(process: Process, registry: Registry | None = None) -> ComponentSpec:
     """The schedule a process uses where a config names none."""
     return component("schedule", process.natural_schedule, registry=registry, path="schedule")
-
-
-def assemble(
-    source: str | PathLike[str] | Mapping[str, Any] | Config,
-    overrides: Mapping[str, Any] | tuple[str, ...] = (),
-    **changes: Any,
-) -> Diffusion:
-    """The model a config describes: a path, a preset's name, a mapping or a :class:`Config`.
-
-    Keywords swap sections: ``assemble("digits", process="gaussian")``.
-    """
-    config = load_config(source, overrides)
-    if changes:
-        config = load_config(config, changes)
-    return build_model(build_parts(config))
 
 
 def build_model(parts: Parts) -> Diffusion:

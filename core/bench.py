@@ -32,7 +32,7 @@ from .errors import ConfigError, ElbowroomError
 from .noise import Noise
 from .registry import Registry
 from .sampler import Sampler
-from .train import Training
+from .update import Training
 
 _SIDE = 1024  # of the matrices whose product is the peak
 

@@ -33,8 +33,8 @@ from .metric import Figure, Metric, Subject, as_figure
 from .options import options_of
 from .picture import has_picture
 from .reel import Reel, save_small_png
-from .sample import draw, evaluating, load_run
 from .sampler import Frame
+from .sampling import draw, evaluating, load_run
 
 FORMAT = 1
 USUAL_METRICS = ("bpd", "fid", "kid", "is", "neighbours")

@@ -17,7 +17,7 @@ from .errors import ElbowroomError
 
 if TYPE_CHECKING:
     from .config import Config
-    from .sample import Loaded
+    from .sampling import Loaded
 
 
 class Exporter(ABC):
@@ -38,7 +38,7 @@ def export_run(
 ) -> Path:
     """Write a run with its averaged weights as ``to`` says; answers the new folder."""
     from .config import component
-    from .sample import load_run
+    from .sampling import load_run
 
     exporter: Exporter = component("exporter", to, path="--to").build()
     folder = Path(out)

@@ -30,7 +30,7 @@ from .errors import ElbowroomError
 from .evaluate import Protocol, evaluate_run, evaluation_folder, read_evaluation
 from .launcher import ENDS_WITH_INPUT
 from .run_folder import RunError, RunFolder, check_unchanged
-from .train import resume, train
+from .training import resume, train
 
 _OFTEN = 0.5  # seconds between notes of progress
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from tests.core.command import elbowroom
 
 ROOT = Path(__file__).parents[1]

@@ -41,7 +41,7 @@ def sample(
 
     Example: elbowroom sample runs/digits sampler.steps=32 --class 3
     """
-    from ..sample import sample_run
+    from ..sampling import sample_run
 
     report = sample_run(
         run,

@@ -12,7 +12,7 @@ import typer
 from .show import JSON, console, print_json
 
 if TYPE_CHECKING:
-    from ..train import RunResult
+    from ..fitting import RunResult
 
 
 def register(app: typer.Typer) -> None:
@@ -51,8 +51,8 @@ def train(
     """
     from ..config import load_config
     from ..errors import ConfigError
-    from ..train import resume as go_on
-    from ..train import train as begin
+    from ..training import resume as go_on
+    from ..training import train as begin
 
     hushed = frozenset(without or ())
     if resume is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from elbowroom.config import Config, dump_yaml
 from elbowroom.evaluate import read_evaluation
 from elbowroom.run_folder import provenance
-from elbowroom.sample import Loaded
+from elbowroom.sampling import Loaded
 from elbowroom.yaml_reader import write_yaml
 
 

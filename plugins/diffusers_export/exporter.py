@@ -20,7 +20,7 @@ from elbowroom.assembly import natural_schedule
 from elbowroom.config import Config, component, to_plain
 from elbowroom.exporter import Exporter
 from elbowroom.run_folder import provenance
-from elbowroom.sample import Loaded
+from elbowroom.sampling import Loaded
 
 from .card import model_card
 from .model import ElbowroomModel

@@ -15,7 +15,7 @@ from elbowroom.diffusion import Diffusion
 from elbowroom.objective import Objective
 from elbowroom.picture import has_picture, pixels
 from elbowroom.registry import registry
-from elbowroom.sample import Labels, draw
+from elbowroom.sampling import Labels, draw
 from elbowroom.sampler import Sampler
 from torch import Tensor
 

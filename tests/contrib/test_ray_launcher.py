@@ -178,7 +178,7 @@ def test_points_of_a_comparison_survive_a_killed_worker(tmp_path, monkeypatch):
     import torch
     from elbowroom.compare import Axis, Comparison, run_comparison
     from elbowroom.evaluate import Protocol
-    from elbowroom.train import train
+    from elbowroom.training import train
     from safetensors.torch import load_file
 
     monkeypatch.setenv("ELBOWROOM_CACHE", str(tmp_path / "cache"))

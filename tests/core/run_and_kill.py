@@ -21,7 +21,8 @@ import sklearn.datasets  # noqa: F401  # here, so that no child has to
 import torch
 import torch._dynamo  # torch's optimisers import it at first use
 from elbowroom.errors import ElbowroomError
-from elbowroom.train import Training, resume, train
+from elbowroom.training import resume, train
+from elbowroom.update import Training
 from tiny_run import tiny_config
 
 QUIET = {"console", "tensorboard"}
@@ -106,7 +107,7 @@ def kills_while_saving(folder: Path) -> dict:
 def _die_at(moment: str, nth: int) -> None:
     owner = Path if moment == "rename" else checkpoint
     if moment == "prune":
-        import elbowroom.train as owner
+        import elbowroom.fitting as owner
     real, calls = getattr(owner, moment), []
 
     def dying(*arguments, **options):
@@ -162,7 +163,7 @@ def quota(folder: Path) -> dict:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))
             return real(target, step, *rest)
 
-        import elbowroom.train as module
+        import elbowroom.fitting as module
 
         module.write_checkpoint = limited
         return train(config, folder / "way", without=QUIET)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from elbowroom.bench import Timing
+
 from tests.core.command import elbowroom
 
 TINY = (

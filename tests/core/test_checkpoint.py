@@ -20,7 +20,7 @@ from elbowroom.checkpoint import (
     restore,
     write_checkpoint,
 )
-from elbowroom.train import resume, train
+from elbowroom.training import resume, train
 from tiny_run import found, same, tiny_config
 from torch import nn
 

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from PIL import Image
+
 from tests.core.command import elbowroom
 from tests.reference import reference
 

@@ -14,7 +14,7 @@ import torch
 from elbowroom.distributed import Ranks, ranks
 from elbowroom.errors import ConfigError, ElbowroomError
 from elbowroom.run_folder import RunFolder
-from elbowroom.train import resume, train
+from elbowroom.training import resume, train
 from run_ranks import config
 from tiny_run import curve, found
 

@@ -12,7 +12,7 @@ from elbowroom.assembly import build_model, build_parts
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
 from elbowroom.evaluate import Protocol, evaluate, evaluate_run, evaluation_folder, read_evaluation
 from elbowroom.metric import Figure
-from elbowroom.train import train
+from elbowroom.training import train
 from PIL import Image
 
 from tests.core.command import elbowroom
@@ -201,7 +201,7 @@ def test_the_averaged_weights_are_evaluated(run, monkeypatch):
     """EMA weights of the checkpoint that was chosen, and no others."""
     asked = []
     from elbowroom import evaluate as module
-    from elbowroom.sample import load_run
+    from elbowroom.sampling import load_run
 
     def spy(*arguments, **options):
         loaded = load_run(*arguments, **options)

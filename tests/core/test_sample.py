@@ -14,7 +14,7 @@ from elbowroom.checkpoint import named_tensors, write_checkpoint
 from elbowroom.config import load_config, to_plain
 from elbowroom.picture import Animation, pixels, tiled
 from elbowroom.run_folder import RunFolder
-from elbowroom.sample import draw, labels_of, load_run, sample_run
+from elbowroom.sampling import draw, labels_of, load_run, sample_run
 from PIL import Image
 
 MASKED = ["ancestral", "first-hitting", "top-p", "confidence", "remask"]

@@ -16,9 +16,10 @@ from elbowroom.checkpoint import CheckpointError, load_weights
 from elbowroom.config import load_config
 from elbowroom.errors import ConfigError, IncompatibleError, PluginError
 from elbowroom.fault import NonFiniteError
+from elbowroom.fitting import INTERRUPTED
 from elbowroom.hookspecs import Hooks, hookimpl
 from elbowroom.run_folder import RunError, RunFolder
-from elbowroom.train import INTERRUPTED, reproduce, resume, train
+from elbowroom.training import reproduce, resume, train
 from tiny_run import curve, found, same, tiny_config
 
 QUIET = {"console", "tensorboard"}
@@ -323,7 +324,7 @@ def test_the_best_checkpoint_outlives_newer_ones(tmp_path, monkeypatch):
     """Kept: the last two, and the one with the lowest validation bits/dim."""
     bits = iter([3.0, 1.0, 2.0, 2.5, 2.2, 2.1])
     monkeypatch.setattr(
-        "elbowroom.train.validate", lambda *_: {"validation/bits_per_dim": next(bits)}
+        "elbowroom.fitting.validate", lambda *_: {"validation/bits_per_dim": next(bits)}
     )
     config = tiny_config(steps=12, evaluate_every=2, save_every=2)
     result = train(config, tmp_path / "run", without=QUIET)

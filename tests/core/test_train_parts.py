@@ -18,7 +18,7 @@ from elbowroom.interrupt import Interrupt
 from elbowroom.learning_rate import learning_rate
 from elbowroom.noise import Noise
 from elbowroom.observer import Observers, RunEvent
-from elbowroom.train import clip, dropout_seed, gradient_norm
+from elbowroom.update import clip, dropout_seed, gradient_norm
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn

@@ -7,7 +7,7 @@ import torch
 from elbowroom.config import load_config
 from elbowroom.preset import presets
 from elbowroom.run_folder import RunFolder
-from elbowroom.train import train
+from elbowroom.training import train
 
 BASELINES = [
     "adm-unet",

@@ -119,7 +119,7 @@ def test_the_batch_size_changes_no_question(process):
 
 def test_the_standard_error_is_never_too_small():
     """One measurement differs from the next by no more than it says (even levels make it less)."""
-    found = [measured(EXACT["masked"], looks=1, seed=k)["bits_per_dim"] for k in range(30)]
+    found = [measured(EXACT["masked"], looks=50, seed=k)["bits_per_dim"] for k in range(30)]
     spread = torch.tensor([figure.value for figure in found]).std().item()
     told = sum(figure.standard_error for figure in found) / len(found)
     assert spread < 1.2 * told

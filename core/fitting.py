@@ -1,0 +1,310 @@
+"""Updates until the end: the outer loop, and what it writes down.
+
+It logs, evaluates the averaged model on the validation split, saves checkpoints, tells observers,
+and stops when asked to or when a number is not finite.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import torch
+from torch import Tensor
+
+from .checkpoint import (
+    Checkpoint,
+    check_room,
+    checkpoints,
+    gathered,
+    named_tensors,
+    prune,
+    write_checkpoint,
+)
+from .checkpoint import (
+    best as best_of,
+)
+from .config import Train
+from .dataset import Dataset
+from .diffusion import Diffusion
+from .distributed import Ranks, whole
+from .fault import NonFiniteError, dump, not_finite, numbers
+from .interrupt import Interrupt
+from .observer import Observers, RunEvent
+from .run_folder import RunFolder
+from .update import Training
+from .validation import pictures, validate
+
+INTERRUPTED = 75
+"""Exit code of a run that was asked to stop and saved itself ("try again later")."""
+
+_VALIDATION = "validation/bits_per_dim"
+
+
+@attrs.frozen
+class RunResult:
+    """How a run ended, and where everything is."""
+
+    folder: Path
+    step: int
+    steps: int
+    reason: Literal["finished", "interrupted"]
+    latest: Path | None  # checkpoint
+    best: Path | None  # the checkpoint with the lowest EMA bits/dim on validation
+    scalars: Mapping[str, float]  # the last ones logged
+    seconds: float  # of training, over all sittings
+
+    @property
+    def exit_code(self) -> int:
+        """0, or what tells a job scheduler to resume."""
+        return 0 if self.reason == "finished" else INTERRUPTED
+
+
+def fit(
+    model: Diffusion,
+    data: Dataset,
+    folder: RunFolder,
+    options: Train | None = None,
+    *,
+    seed: int = 0,
+    on: Ranks | None = None,
+    record: Mapping[str, Any] | None = None,
+    observers: Observers | None = None,
+) -> RunResult:
+    """Train ``model`` in a folder, from its last checkpoint if it has one.
+
+    ``record`` is what checkpoints say about the run: its config and provenance.
+    """
+    options, observers, record = options or Train(), observers or Observers(), record or {}
+    on = on or Ranks(next(model.parameters()).device)
+    found = on.first(lambda: _prepared(folder))
+    start = None if found is None else folder.latest()
+    first = 0 if start is None else start.step
+    with torch.random.fork_rng(), Interrupt() as interrupt:
+        training = Training(model, data, options, seed=seed, on=on, start=first)
+        if start is not None:
+            training.restore(start)
+        on.first(lambda: check_room(folder.checkpoints, training.size()))
+        told = observers if on.is_first else Observers()
+        run = _Run(training, data, folder, record=record, observers=told, start=start)
+        run.tell("run_started", first)
+        try:
+            result = run.go(first, interrupt)
+        except BaseException as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            run.tell("run_ended", run.done, reason=f"failed: {why}")
+            raise
+        finally:
+            training.feed.close()
+        run.tell("run_ended", result.step, result.scalars, reason=result.reason)
+        return result
+
+
+class _Run:
+    """The outer loop, and what it writes down."""
+
+    def __init__(
+        self,
+        training: Training,
+        data: Dataset,
+        folder: RunFolder,
+        *,
+        record: Mapping[str, Any],
+        observers: Observers,
+        start: Checkpoint | None,
+    ) -> None:
+        self.training, self.data, self.folder = training, data, folder
+        self.options, self.on = training.options, training.on
+        self.record, self.observers = record, observers
+        self.done = 0 if start is None else start.step
+        self.scalars: dict[str, float] = {}
+        self.lowest = float("inf")
+        if champion := best_of(checkpoints(folder.checkpoints)):
+            self.lowest = champion.validation or self.lowest
+        self.seconds = 0.0 if start is None else float(start.state.get("seconds", 0.0))
+        self.clock, self.since = time.perf_counter(), self.done
+
+    def go(self, first: int, interrupt: Interrupt) -> RunResult:
+        """Updates until the end, or until someone asks to stop."""
+        options, reason = self.options, "finished"
+        at_once = self.on.device.type == "cpu"  # reading a flag there costs nothing
+        for n in range(first, options.steps):
+            self.training.step(n)
+            self.done = n + 1
+            last = self.done == options.steps
+            logs = last or not self.done % options.log_every
+            evaluates = options.evaluate_every and (last or not self.done % options.evaluate_every)
+            if at_once or logs or evaluates:
+                self.check()
+            if logs:
+                self.log(n)
+            figures = self.evaluate() if evaluates else {}
+            better = self.improved(figures)
+            if self.on.any(interrupt.asked is not None) and not last:
+                reason = "interrupted"
+            stops = last or reason == "interrupted"
+            if stops or better or not self.done % options.save_every:
+                self.save(figures)
+            if stops:
+                break
+        return self.result(reason)
+
+    def check(self) -> None:
+        """Stop if some step was not finite; nothing has changed since."""
+        step = self.training.guard.first_bad()
+        if step is not None:
+            raise self.fault(step)
+
+    def log(self, n: int) -> None:
+        """Say what happened since the last time."""
+        scalars, curves = self.training.window.figures()
+        self.training.window.clear()
+        now = time.perf_counter()
+        passed, self.clock = now - self.clock, now
+        self.seconds += passed
+        speed = (self.done - self.since) * self.options.batch_size / max(passed, 1e-9)
+        self.since = self.done
+        scalars |= {"learning_rate": self.training.rate(n), "images_per_second": speed}
+        self.scalars |= scalars
+        self.write(scalars, {name: [_short(x), _short(y)] for name, (x, y) in curves.items()})
+        self.tell("step_logged", self.done, scalars, curves=curves)
+
+    def evaluate(self) -> dict[str, float]:
+        """The averaged model on the validation split."""
+        began = time.perf_counter()
+        model, on = self.training.model, self.on
+        split = self.data.split("validation")
+        figures: dict[str, float] = {}
+        images: dict[str, Tensor] = {}
+        model.eval()
+        with self.training.ema.applied():
+            if len(split):
+                figures = validate(model, split, on, self.options.batch_size)
+            images = pictures(model, on)
+        model.train()
+        self.scalars |= figures
+        self.write(figures)
+        self.tell("evaluated", self.done, figures, images=images)
+        self.clock += time.perf_counter() - began  # not training time
+        return figures
+
+    def improved(self, figures: Mapping[str, float]) -> bool:
+        """Is this the best model so far?"""
+        value = figures.get(_VALIDATION, float("inf"))
+        better = value < self.lowest
+        self.lowest = min(value, self.lowest)
+        return better
+
+    def save(self, figures: Mapping[str, float]) -> None:
+        """A checkpoint of this moment; older ones go."""
+        self.check()
+        began = time.perf_counter()
+        parts = self.training.tensors()
+        state = {
+            **self.record,
+            "validation": dict(figures),
+            "seconds": self.seconds + began - self.clock,
+        }
+
+        def write() -> str:
+            path = write_checkpoint(self.folder.checkpoints, self.done, parts, state)
+            prune(self.folder.checkpoints, self.options.keep)
+            return str(path)
+
+        path = Path(self.on.first(write))
+        self.tell("checkpoint_saved", self.done, figures, path=path)
+        self.clock += time.perf_counter() - began
+
+    def fault(self, step: int) -> NonFiniteError:
+        """Run the bad step again to see where it breaks, and write that down."""
+        training, on = self.training, self.on
+        training.optimiser.zero_grad()
+        losses = training.forward(step)
+        with contextlib.suppress(RuntimeError):  # anomaly detection of the user's may raise here
+            losses.loss.backward()
+        named = training.model.named_parameters()
+        gradients = not_finite([(name, whole(p.grad)) for name, p in named if p.grad is not None])
+        weights = gathered(named_tensors(training.model), on)
+        log_snr = losses.log_snr if losses.log_snr.ndim == 1 else losses.log_snr.flatten(1).mean(1)
+        examples, lam, each = map(
+            self.of_all, (training.feed.rows(step), log_snr, losses.per_example)
+        )
+        times = training.model.schedule.time(lam)
+        bad = (~torch.isfinite(each)).nonzero().flatten().tolist()
+        figures = {
+            "step": step,
+            "seed": training.seed,
+            "ranks": on.world,
+            "loss": numbers(on.mean(losses.loss))[0],
+            "examples": examples.long().tolist(),
+            "t": numbers(times),
+            "log_snr": numbers(lam),
+            "losses": numbers(each),
+            "bad_positions": bad,
+            "bad_gradients": gradients,
+            "reproduced": bool(bad or gradients),
+            **self.record,
+        }
+        place = None
+        if on.is_first:
+            place = dump(self.folder.path / "fault", step, weights, figures)
+        at = f"at t = {float(times[bad[0]]):.4g}" if bad else f"in {len(gradients)} gradients"
+        kept = f"; what reproduces it is in {place}" if place else ""
+        return NonFiniteError(
+            f"step {step}: loss or gradient is not finite ({at}); the run stopped before it could "
+            f"harm the weights, and what was saved before is good{kept}",
+            step,
+            place,
+        )
+
+    def of_all(self, values: Tensor) -> Tensor:
+        """[total] on the CPU: what the ranks say of their parts of a batch, put together."""
+        together = torch.zeros(self.options.batch_size, dtype=torch.float64, device=self.on.device)
+        together[self.training.feed.positions] = values.detach().to(together)
+        return self.on.sum(together).cpu()
+
+    def result(self, reason: str) -> RunResult:
+        """How it ended."""
+        found = checkpoints(self.folder.checkpoints) if self.on.is_first else []
+        champion = best_of(found)
+        return RunResult(
+            self.folder.path,
+            self.done,
+            self.options.steps,
+            "finished" if reason == "finished" else "interrupted",
+            found[-1].path if found else None,
+            champion.path if champion else None,
+            self.scalars,
+            self.seconds,
+        )
+
+    def write(self, scalars: Mapping[str, float], curves: Mapping[str, Any] | None = None) -> None:
+        """A line of the log, from the first rank."""
+        if self.on.is_first and scalars:
+            row = {"step": self.done, "seconds": round(self.seconds, 3), **scalars}
+            self.folder.append(row | ({"curves": curves} if curves else {}))
+
+    def tell(
+        self, happened: str, step: int, scalars: Mapping[str, float] | None = None, **more: Any
+    ) -> None:
+        """Tell the observers."""
+        config = self.record.get("config", {})
+        event = RunEvent(
+            self.folder.path, step, self.options.steps, config, dict(scalars or {}), **more
+        )
+        self.observers.tell(happened, event)
+
+
+def _short(values: Tensor) -> list[float]:
+    return [float(f"{value:.6g}") for value in values.tolist()]
+
+
+def _prepared(folder: RunFolder) -> int | None:
+    """The step a run goes on from; what was half-written or logged later is removed."""
+    latest = folder.latest()
+    folder.rewind(0 if latest is None else latest.step)
+    return None if latest is None else latest.step

@@ -1,0 +1,126 @@
+"""Training: from a config or a run folder to a finished run.
+
+:meth:`elbowroom.update.Training.step` is the inner loop, :func:`elbowroom.fitting.fit` the outer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .assembly import Parts, build_model, build_parts
+from .checkpoint import (
+    named_tensors,
+    read_tensors,
+    restore,
+)
+from .config import Config, load_config, to_plain
+from .diffusion import Diffusion
+from .distributed import Ranks, ranks
+from .errors import ConfigError, ElbowroomError
+from .fitting import RunResult, fit
+from .objective import Losses
+from .observer import Observers
+from .run_folder import RunError, RunFolder, check_unchanged, provenance
+from .update import Training
+
+
+def train(
+    config: Config,
+    out: str | PathLike[str],
+    *,
+    device: str | None = None,
+    without: Collection[str] = (),
+) -> RunResult:
+    """Run a config in the new folder ``out``; ``without`` names observers that are not told.
+
+    Under ``torchrun`` every rank calls this.
+    """
+    to_plain(config)  # what cannot be written down cannot be resumed
+    with ranks(device) as on:
+        parts = build_parts(config)
+        model = build_model(parts)  # before anything is written: it may not fit together
+        on.positions(config.train.batch_size)
+        on.first(lambda: str(RunFolder.create(out, config).path))
+        return _run(parts, model, RunFolder(Path(out)), on, without)
+
+
+def resume(
+    folder: str | PathLike[str],
+    overrides: Any = (),
+    *,
+    config: Config | None = None,
+    device: str | None = None,
+    without: Collection[str] = (),
+) -> RunResult:
+    """Go on with a run, on any number of ranks.
+
+    ``overrides`` may lengthen the run or change what is logged and kept; anything else, also in a
+    ``config`` that is given to be sure it is the same, is refused with the keys that differ.
+    """
+    opened = RunFolder.open(folder)
+    then = opened.config()
+    now = then if config is None else config
+    if overrides:
+        now = load_config(now, overrides)
+    check_unchanged(now, to_plain(then), str(opened.path))
+    latest = opened.latest()
+    if latest is not None:
+        check_unchanged(now, latest.state.get("config", {}), str(latest.path))
+        if now.train.steps < latest.step:
+            raise RunError(
+                f"{opened.path} is at step {latest.step} already: train.steps={now.train.steps} "
+                "lies behind it"
+            )
+    with ranks(device) as on:
+        parts = build_parts(now)
+        model = build_model(parts)
+        if now != then:
+            on.first(lambda: opened.rewrite(now))
+        return _run(parts, model, opened, on, without)
+
+
+def _run(
+    parts: Parts, model: Diffusion, folder: RunFolder, on: Ranks, without: Collection[str]
+) -> RunResult:
+    from .registry import registry
+
+    config, data = parts.config, parts.data
+    if data is None:
+        raise ConfigError("data: a run needs a data set, and this config names none")
+    with contextlib.ExitStack() as stack:
+        if on.is_first:
+            stack.enter_context(folder.locked())
+        return fit(
+            model,
+            data,
+            folder,
+            config.train,
+            seed=config.seed,
+            on=on,
+            record={"config": to_plain(config), "provenance": provenance(config)},
+            observers=Observers(registry().hook, without),
+        )
+
+
+def reproduce(fault: str | PathLike[str], device: str | None = None) -> Losses:
+    """The losses of a step that was not finite, from the folder a run left of it."""
+    path = Path(fault)
+    folder = RunFolder.open(path.parent.parent)
+    config = folder.config()
+    with ranks(device) as on, torch.random.fork_rng():
+        parts = build_parts(config)
+        if parts.data is None:
+            raise ElbowroomError(f"{folder.path} has no data set")
+        training = Training(build_model(parts), parts.data, config.train, seed=config.seed, on=on)
+        weights = read_tensors(path / "model.safetensors")
+        restore(named_tensors(training.model), weights, str(path))
+        losses = training.forward(int(path.name.removeprefix("step-")))
+        losses.loss.backward()
+        training.feed.close()
+        return losses
