@@ -12,7 +12,7 @@ from .errors import ConfigError, IncompatibleError
 from .schema import component
 
 if TYPE_CHECKING:
-    from .dataset import Dataset
+    from .dataset import Dataset, DataSpec
     from .diffusion import Diffusion
     from .process import Process
     from .registry import Registry
@@ -30,20 +30,30 @@ class Parts:
     schedule: Schedule
     weighting: Weighting  # as named; the objective prepares it
     data: Dataset | None
+    spec: DataSpec | None  # the form of the data, known also where the data itself is not needed
     sampler: Sampler | None
 
 
-def build_parts(config: Config, registry: Registry | None = None) -> Parts:
-    """Everything but the network, checked for fit."""
+def build_parts(
+    config: Config, registry: Registry | None = None, spec: DataSpec | None = None
+) -> Parts:
+    """Everything but the network, checked for fit.
+
+    With the ``spec`` of data that was there before (a run's), no data set is looked for.
+    """
     process: Process = config.process.build()
-    data: Dataset | None = None if config.data is None else config.data.build()
-    if data is not None:
-        process = process.bind(data.spec)
+    data: Dataset | None = None
+    if spec is None and config.data is not None:
+        data = config.data.build()
+        spec = data.spec
+    if spec is not None:
+        process = process.bind(spec)
     sampler: Sampler | None = None if config.sampler is None else config.sampler.build()
     if config.sampler is not None and sampler is not None:
         _check_sampler(config.sampler, sampler, config.process, process)
+        _check_guidance(sampler, config)
     schedule = (config.schedule or natural_schedule(process, registry)).build()
-    return Parts(config, process, schedule, config.weighting.build(), data, sampler)
+    return Parts(config, process, schedule, config.weighting.build(), data, spec, sampler)
 
 
 def natural_schedule(process: Process, registry: Registry | None = None) -> ComponentSpec:
@@ -59,8 +69,8 @@ def build_model(parts: Parts) -> Diffusion:
     from .objective import NORMALISERS, Objective
 
     config = parts.config
-    if parts.data is None or config.denoiser is None:
-        missing = "data" if parts.data is None else "denoiser"
+    if parts.spec is None or config.denoiser is None:
+        missing = "data" if parts.spec is None else "denoiser"
         raise ConfigError(f"{missing}: a model needs one, and this config names none")
     signature = parts.process.signature()
     with torch.random.fork_rng():
@@ -86,4 +96,13 @@ def _check_sampler(
             f"sampler '{sampler_spec.name}' cannot serve process '{process_spec.name}': it needs "
             f"a process that is {', '.join(sorted(missing))}; '{process_spec.name}' is "
             f"{', '.join(sorted(process.traits))}"
+        )
+
+
+def _check_guidance(sampler: Sampler, config: Config) -> None:
+    if sampler.guidance != 1 and not config.train.label_dropout:
+        raise IncompatibleError(
+            f"sampler.guidance={sampler.guidance:g} needs a model that was trained without its "
+            "label now and then, and train.label_dropout is 0: set it to 0.1, say, and "
+            "denoiser.null_class to true"
         )

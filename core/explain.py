@@ -76,7 +76,7 @@ def count_parameters(parts: Parts) -> tuple[int | None, str]:
 
     if parts.config.denoiser is None:
         return None, "the config names no denoiser"
-    if parts.data is None:
+    if parts.spec is None:
         return None, "the config names no data"
     with torch.device("meta"):
         network = parts.config.denoiser.build(parts.process.signature())

@@ -79,7 +79,8 @@ def fit(
 
     ``record`` is what checkpoints say about the run: its config and provenance.
     """
-    options, observers, record = options or Train(), observers or Observers(), record or {}
+    options, observers = options or Train(), observers or Observers()
+    record = {"data": attrs.asdict(data.spec), **(record or {})}
     on = on or Ranks(next(model.parameters()).device)
     found = on.first(lambda: _prepared(folder))
     start = None if found is None else folder.latest()

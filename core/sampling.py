@@ -22,6 +22,7 @@ from torch import Tensor
 from .assembly import build_model, build_parts
 from .atomic import write_atomically
 from .checkpoint import Checkpoint, checkpoints, load_weights
+from .dataset import DataSpec
 from .diffusion import Diffusion
 from .errors import ElbowroomError
 from .level import Level
@@ -149,10 +150,21 @@ def load_run(
     "best" is the one with the lowest validation bits/dim, or the last where none was evaluated.
     """
     folder = RunFolder.open(run)
-    model = build_model(build_parts(folder.config(overrides)))
     found = _checkpoint(folder, checkpoint)
+    config = folder.config(overrides)
+    unchanged = not overrides or config.data == folder.config().data
+    spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
+    model = build_model(build_parts(config, spec=spec))
     load_weights(model, found, weights)
     return Loaded(model.to(device).eval(), folder, found)
+
+
+def _recorded_spec(checkpoint: Checkpoint) -> DataSpec | None:
+    """The form of the data a run was trained on, if it wrote it down."""
+    record = checkpoint.state.get("data")
+    if not isinstance(record, dict):
+        return None
+    return DataSpec(tuple(record["shape"]), record["levels"], record["classes"])
 
 
 def _checkpoint(folder: RunFolder, wanted: str | int) -> Checkpoint:

@@ -110,6 +110,18 @@ def test_wrong_labels_and_checkpoints_are_told(run, tmp_path):
     assert ran.code == 2 and "best, last" in " ".join(ran.err.split())
 
 
+def test_sampling_needs_no_data_on_this_machine(run, tmp_path, monkeypatch):
+    """A run knows the form of its data: samples are drawn where the data is not."""
+    from elbowroom.plugins.datasets.digits import Digits
+
+    def gone(*_):
+        raise FileNotFoundError("no data here")
+
+    monkeypatch.setattr(Digits, "spec", property(gone))
+    folder, _ = run
+    assert elbowroom("sample", folder, "--count", 2, "--out", tmp_path).code == 0
+
+
 def test_a_folder_with_a_run_is_never_overwritten(run):
     """Training into it again says how to go on instead."""
     folder, _ = run
