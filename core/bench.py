@@ -224,7 +224,7 @@ class _BareLoop:
         eps = torch.randn_like(real)
         z = a * real + b * eps
         said = self.network(z, log_snr, self.batch.y)
-        error = b * z + a * said - eps
+        error: Tensor = b * z + a * said - eps
         return ((error**2 / 2).reshape(len(x), -1).sum(1) * weight).mean()
 
 
@@ -246,7 +246,8 @@ def _samplers(parts: Parts, registry: Registry) -> dict[str, Sampler]:
             found[name] = sampler
     walking = found.get("ancestral")
     if walking is not None and hasattr(walking, "skip"):
-        found["ancestral, every step"] = attrs.evolve(walking, skip=False)  # type: ignore[misc]  # of the attrs class behind the contract
+        # a step-by-step walk is an option of this sampler, not of the contract
+        found["ancestral, every step"] = attrs.evolve(walking, skip=False)  # type: ignore[call-arg]
     return found
 
 
@@ -278,5 +279,3 @@ def _flops(step: Callable[[], object]) -> float:
     with FlopCounterMode(display=False) as counter:
         step()
     return float(counter.get_total_flops())
-
-

@@ -18,7 +18,7 @@ RUN = [ROOT / "README.md", ROOT / "docs" / "tour.md"]
 
 
 def blocks(path: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.M | re.S)
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
 
 
 def commands(path: Path) -> list[str]:
@@ -44,7 +44,7 @@ def test_the_readme_names_both_make_targets():
     makefile = (ROOT / "Makefile").read_text()
     for target in ("demo", "test"):
         assert f"$ make {target}" in (ROOT / "README.md").read_text()
-        assert re.search(rf"^{target}:", makefile, re.M)
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
 def test_the_readmes_config_is_a_config(tmp_path):

@@ -30,10 +30,10 @@ def sample(
     batch_size: Annotated[
         int, typer.Option(metavar="N", min=1, help="How many at once; changes no sample.")
     ] = 64,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Default: RUN/samples.")
-    ] = None,
-    checkpoint: Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")] = "best",
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: RUN/samples.")] = None,
+    checkpoint: Annotated[
+        str, typer.Option(metavar="WHICH", help="best, last or a step.")
+    ] = "best",
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     json: JSON = False,
 ) -> None:

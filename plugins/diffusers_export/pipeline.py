@@ -15,8 +15,8 @@ from elbowroom.diffusion import Diffusion
 from elbowroom.objective import Objective
 from elbowroom.picture import has_picture, pixels
 from elbowroom.registry import registry
-from elbowroom.sampling import Labels, draw
 from elbowroom.sampler import Sampler
+from elbowroom.sampling import Labels, draw
 from torch import Tensor
 
 from .model import ElbowroomModel

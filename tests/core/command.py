@@ -20,10 +20,10 @@ class Ran:
 
     @property
     def json(self) -> Any:
-        return json.loads(self.out, parse_constant=lambda word: pytest_fail(word))
+        return json.loads(self.out, parse_constant=_no_json)
 
 
-def pytest_fail(word: str) -> None:
+def _no_json(word: str) -> None:
     raise AssertionError(f"{word} is not JSON")
 
 

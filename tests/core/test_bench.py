@@ -17,9 +17,7 @@ TINY = (
 @pytest.mark.parametrize("process", ["masked", "gaussian"])
 def test_bench_times_every_rival_in_every_round(process):
     """Train step, bare loop, data, every sampler of the process; shares, calls and memory."""
-    ran = elbowroom(
-        "bench", f"process={process}", *TINY, "--rounds", 2, "--samples", 2, "--json"
-    )
+    ran = elbowroom("bench", f"process={process}", *TINY, "--rounds", 2, "--samples", 2, "--json")
     assert ran.code == 0, ran.err
     told = ran.json
     assert {"matmul", "train step", "bare loop", "data"} <= set(told["timings"])

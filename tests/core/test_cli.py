@@ -168,7 +168,8 @@ def test_infinities_are_valid_json():
 def test_a_weighting_of_a_file_needs_no_package(tmp_path, monkeypatch):
     """./my.py:Class names a weighting without any package."""
     (tmp_path / "my.py").write_text(
-        "import attrs\nfrom elbowroom import Weighting\n\n\n@attrs.frozen\nclass MinSNR(Weighting):\n"
+        "import attrs\nfrom elbowroom import Weighting\n\n\n"
+        "@attrs.frozen\nclass MinSNR(Weighting):\n"
         "    gamma: float = 5.0\n\n    def __call__(self, level):\n"
         "        return (self.gamma / level.snr).clamp(max=1) / level.elbo_weight\n"
     )
