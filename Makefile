@@ -9,8 +9,9 @@ JOBS ?= 2
 .PHONY: demo test test-all lint types format docs clean
 
 demo: $(STAMP)
-	$(BIN)/elbowroom theory
-	$(BIN)/elbowroom figures --out demo
+	$(BIN)/elbowroom compare digits train.steps=250 train.log_every=10 train.evaluate_every=125 \
+		sampler.steps=32 --vary process=gaussian,masked --vary weighting=elbo,sigmoid \
+		--samples 500 --jobs $(JOBS) --out demo
 
 test: lint types
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"

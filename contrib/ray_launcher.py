@@ -29,10 +29,8 @@ import attrs
 from attrs.validators import ge, optional
 from elbowroom import hookimpl
 from elbowroom.errors import ElbowroomError
-from elbowroom.launcher import Ended, Job, Launcher
+from elbowroom.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
 
-ENDS_WITH_INPUT = "ELBOWROOM_ENDS_WITH_INPUT"
-"""Tells a point to stop politely when its input closes: then its worker is gone."""
 
 _TICK = 0.5  # seconds between signs of life
 _LOST = -9  # the code of a job whose workers were killed again and again

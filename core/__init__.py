@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import assemble, load, sample, train
+    from .api import assemble, evaluate, load, sample, train
     from .config import Config, load_config
     from .dataset import Batch, Dataset, DataSpec, Split
     from .denoiser import Denoiser
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .hookspecs import PLUGIN_API, hookimpl
     from .launcher import Launcher
     from .level import Level
-    from .metric import Metric
+    from .metric import Figure, Metric
     from .noise import Noise
     from .observer import RunEvent
     from .prediction import CategoricalPrediction, RealPrediction
@@ -41,6 +41,7 @@ _HOMES = {
     "ElbowroomError": "errors",
     "Diffusion": "diffusion",
     "Exporter": "exporter",
+    "Figure": "metric",
     "Frame": "sampler",
     "IncompatibleError": "errors",
     "Launcher": "launcher",
@@ -61,6 +62,7 @@ _HOMES = {
     "TimeSampler": "time_sampler",
     "Weighting": "weighting",
     "assemble": "api",
+    "evaluate": "api",
     "hookimpl": "hookspecs",
     "load": "api",
     "load_config": "config",
@@ -80,6 +82,7 @@ __all__ = [
     "Diffusion",
     "ElbowroomError",
     "Exporter",
+    "Figure",
     "Frame",
     "IncompatibleError",
     "Launcher",
@@ -100,6 +103,7 @@ __all__ = [
     "Weighting",
     "__version__",
     "assemble",
+    "evaluate",
     "hookimpl",
     "load",
     "load_config",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
     from .diffusion import Diffusion
-    from .evaluate import Evaluation
+    from .evaluation import Evaluation
     from .fitting import RunResult
     from .sampling import Drawn, Labels
 
@@ -159,7 +159,7 @@ def evaluate(
     Keywords say how it is evaluated: ``metrics``, ``samples``, ``seed``, ``features``.
     """
     from .diffusion import Diffusion
-    from .evaluate import Protocol, evaluate
+    from .evaluation import Protocol, evaluate
     from .sampling import evaluating
 
     model = model if isinstance(model, Diffusion) else load(model)

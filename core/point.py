@@ -27,7 +27,7 @@ import attrs
 from .checkpoint import replace_text
 from .config import Config, load_config, to_plain
 from .errors import ElbowroomError
-from .evaluate import Protocol, evaluate_run, evaluation_folder, read_evaluation
+from .evaluation import Protocol, evaluate_run, evaluation_folder, read_evaluation
 from .launcher import ENDS_WITH_INPUT
 from .run_folder import RunError, RunFolder, check_unchanged
 from .training import resume, train

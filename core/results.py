@@ -27,10 +27,10 @@ import torch
 from .assembly import build_parts
 from .atomic import write_atomically
 from .certificate import certify
-from .compare import Cell, Comparison, State
+from .comparison import Cell, Comparison, State
 from .config import Config, to_plain
 from .errors import ElbowroomError
-from .evaluate import finite
+from .evaluation import finite
 from .explain import with_natural_schedule
 from .level import Level
 from .paper import ROWS, SETTING

@@ -14,7 +14,7 @@ from .evaluate import Features, Metrics, Samples
 from .show import JSON, console, print_json, table
 
 if TYPE_CHECKING:
-    from ..compare import Cell, Comparison, State
+    from ..comparison import Cell, Comparison, State
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
 Overrides = Annotated[
@@ -69,8 +69,8 @@ def compare(
 
     Example: elbowroom compare digits --vary process=gaussian,masked --vary weighting=elbo,simple
     """
-    from ..compare import Axis, Comparison
-    from ..evaluate import Protocol
+    from ..comparison import Axis, Comparison
+    from ..evaluation import Protocol
 
     protocol = Protocol(
         metrics=tuple(metric or ()),
@@ -109,7 +109,7 @@ def compare(
 def _run(
     comparison: Comparison, cells: Sequence[Cell], launcher: str, jobs: int, *, paper: bool
 ) -> tuple[dict[str, State], dict[str, Path], dict[str, Any]]:
-    from ..compare import run_comparison
+    from ..comparison import run_comparison
     from ..config import component, parse_spec
     from ..report import write_report
     from ..results import collect, write_results

@@ -12,7 +12,7 @@ import typer
 from .show import JSON, console, number, print_json, table
 
 if TYPE_CHECKING:
-    from ..evaluate import Progress
+    from ..evaluation import Progress
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
 Overrides = Annotated[
@@ -64,7 +64,7 @@ def evaluate(
 
     Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
     """
-    from ..evaluate import Protocol, evaluate_run
+    from ..evaluation import Protocol, evaluate_run
 
     protocol = Protocol(
         metrics=tuple(metric or ()),

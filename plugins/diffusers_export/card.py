@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from elbowroom.config import Config, dump_yaml
-from elbowroom.evaluate import read_evaluation
+from elbowroom.evaluation import read_evaluation
 from elbowroom.run_folder import provenance
 from elbowroom.sampling import Loaded
 from elbowroom.yaml_reader import write_yaml

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from elbowroom.compare import Axis, Comparison
+from elbowroom.comparison import Axis, Comparison
 from elbowroom.config import dump_yaml
-from elbowroom.evaluate import Protocol
+from elbowroom.evaluation import Protocol
 from elbowroom.launcher import Ended, Job, Launcher
 from elbowroom.point import main
 

@@ -13,9 +13,9 @@ import statistics
 import attrs
 import pytest
 from elbowroom.checkpoint import checkpoints
-from elbowroom.compare import Axis, Comparison, State, last_step, run_comparison
+from elbowroom.comparison import Axis, Comparison, State, last_step, run_comparison
 from elbowroom.errors import ConfigError
-from elbowroom.evaluate import Protocol, evaluation_folder, read_evaluation
+from elbowroom.evaluation import Protocol, evaluation_folder, read_evaluation
 from elbowroom.launcher import Ended, Launcher
 from elbowroom.paper import ROWS
 from elbowroom.plugins.launchers.local import Local
@@ -72,7 +72,7 @@ def test_the_grid_is_every_combination_and_every_seed(tmp_path):
 @given(st.lists(st.text(min_size=1), min_size=2, unique=True))
 def test_names_are_safe_and_one_for_each_value(values):
     """Any shell and file system takes them; two values never share a folder."""
-    from elbowroom.compare import _slug
+    from elbowroom.comparison import _slug
 
     names = [_slug(f"key={value}") for value in values]
     assert len(set(names)) == len(values)

@@ -10,7 +10,13 @@ import torch
 from elbowroom import Metric
 from elbowroom.assembly import build_model, build_parts
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
-from elbowroom.evaluate import Protocol, evaluate, evaluate_run, evaluation_folder, read_evaluation
+from elbowroom.evaluation import (
+    Protocol,
+    evaluate,
+    evaluate_run,
+    evaluation_folder,
+    read_evaluation,
+)
 from elbowroom.metric import Figure
 from elbowroom.training import train
 from PIL import Image
@@ -117,7 +123,7 @@ def test_samples_come_in_chunks_of_the_batch_size(monkeypatch):
 def test_a_metric_of_the_model_alone_draws_no_samples(monkeypatch):
     """Where nobody needs samples none are drawn."""
     model, data = model_of()
-    monkeypatch.setattr("elbowroom.evaluate.draw", lambda *_, **__: pytest.fail("drawn"))
+    monkeypatch.setattr("elbowroom.evaluation.draw", lambda *_, **__: pytest.fail("drawn"))
     assert evaluate(model, data, protocol(f"{HERE}:Plain")).calls_mean is None
 
 
@@ -132,7 +138,7 @@ def test_a_usual_metric_that_does_not_fit_is_left_out_with_its_reason(monkeypatc
     """The others are measured all the same."""
     model, data = model_of()
     usual = (f"{HERE}:Choosy", f"{HERE}:Plain")
-    monkeypatch.setattr("elbowroom.evaluate.USUAL_METRICS", usual)
+    monkeypatch.setattr("elbowroom.evaluation.USUAL_METRICS", usual)
     found = evaluate(model, data, protocol())
     assert found.skipped == {f"{HERE}:Choosy": "choosy: nothing is good enough"}
     assert set(found.figures) == {"one"}

@@ -128,7 +128,7 @@ def test_the_report_is_written_beside_the_results(tmp_path):
 
 def test_the_report_of_a_real_comparison(tmp_path):
     """What a comparison finds is what the page takes."""
-    from elbowroom.compare import run_comparison
+    from elbowroom.comparison import run_comparison
     from elbowroom.results import collect
 
     from tests.core.comparing import Here, comparison

@@ -194,7 +194,7 @@ def test_the_folder_is_text_and_tensors(one):
 
 def test_figures_of_an_evaluation_go_into_the_card(exported, tmp_path):
     """What `elbowroom evaluate` measured is quoted with what it is of."""
-    from elbowroom.evaluate import Protocol, evaluate_run
+    from elbowroom.evaluation import Protocol, evaluate_run
 
     run = exported["masked"].run
     evaluate_run(run, (), Protocol(metrics=("bpd",), samples=2))

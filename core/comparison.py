@@ -28,7 +28,7 @@ import attrs
 from .checkpoint import replace_text
 from .config import load_config, to_plain
 from .errors import ConfigError, ElbowroomError
-from .evaluate import Protocol
+from .evaluation import Protocol
 from .interrupt import Interrupt
 from .launcher import Ended, Job, Launcher
 from .metric import Subject
