@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
+# One thread a test worker: several workers with several threads each get in each other's way.
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 .PHONY: demo test test-all lint types format docs clean
 
@@ -14,10 +16,10 @@ demo: $(STAMP)
 		--samples 500 --jobs $(JOBS) --out demo
 
 test: lint types
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(TEST) -m "not slow"
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest -n $(JOBS) -m slow
+	$(TEST) -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

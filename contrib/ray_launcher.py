@@ -31,7 +31,6 @@ from elbowroom import hookimpl
 from elbowroom.errors import ElbowroomError
 from elbowroom.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
 
-
 _TICK = 0.5  # seconds between signs of life
 _LOST = -9  # the code of a job whose workers were killed again and again
 
