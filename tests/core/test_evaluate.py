@@ -206,7 +206,6 @@ def test_a_run_is_evaluated_into_its_folder(run):
 def test_the_averaged_weights_are_evaluated(run, monkeypatch):
     """EMA weights of the checkpoint that was chosen, and no others."""
     asked = []
-    from elbowroom import evaluate as module
     from elbowroom.sampling import load_run
 
     def spy(*arguments, **options):
@@ -214,7 +213,7 @@ def test_the_averaged_weights_are_evaluated(run, monkeypatch):
         asked.append(loaded)
         return loaded
 
-    monkeypatch.setattr(module, "load_run", spy)
+    monkeypatch.setattr("elbowroom.evaluation.load_run", spy)
     evaluate_run(run, (), protocol("bpd", checkpoint="last"))
     (loaded,) = asked
     ema = loaded.checkpoint.read("ema")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import subprocess
 import sys
@@ -639,19 +640,11 @@ def test_a_component_that_cannot_be_used_names_its_distribution_and_cause(site, 
     assert message in str(raised.value)
 
 
-def test_a_kind_without_a_contract_takes_any_class(site):
-    """Launchers have no base class."""
-    site.add(
-        "dist-a",
-        """
-        from elbowroom import hookimpl
-
-        @hookimpl
-        def launchers():
-            return {"here": "json:JSONDecoder"}
-        """,
-    )
-    assert site.load().find("launcher", "here").load().__name__ == "JSONDecoder"
+def test_every_kind_has_a_contract():
+    """What a plugin supplies is checked against its kind's class, whatever the kind."""
+    assert set(CONTRACTS) == set(KINDS)
+    for target in CONTRACTS.values():
+        assert inspect.isabstract(import_target(target))
 
 
 # -- presets and observers
