@@ -19,7 +19,8 @@ test: lint types
 	$(TEST) -m "not slow"
 
 test-all: $(STAMP)
-	$(TEST) -m slow
+	$(BIN)/python -m pip install --quiet -e ".[hf,ray]"
+	$(TEST) -m "slow or extra"
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -18,6 +18,7 @@ try:
 except ImportError:
     ray = None
 
+pytestmark = pytest.mark.extra
 needs_ray = pytest.mark.skipif(ray is None, reason="the extra elbowroom[ray] is not installed")
 
 

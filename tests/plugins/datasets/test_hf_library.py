@@ -15,7 +15,10 @@ try:
 except ImportError:
     datasets = None
 
-pytestmark = pytest.mark.skipif(datasets is None, reason="the extra elbowroom[hf] is not installed")
+pytestmark = [
+    pytest.mark.extra,
+    pytest.mark.skipif(datasets is None, reason="the extra elbowroom[hf] is not installed"),
+]
 
 
 @pytest.fixture(autouse=True)
