@@ -14,6 +14,7 @@ never two of them in one folder.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -151,9 +152,8 @@ def _connected(address: str | None) -> Any:
             "launcher 'ray' needs the package 'ray': pip install 'elbowroom[ray]'"
         ) from error
     if not ray.is_initialized():
-        quiet = {"log_to_driver": False, "logging_level": "error"}
         try:
-            ray.init(address=address, **quiet)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise ElbowroomError(
                 f"launcher.address: no Ray cluster at {address!r}: {error}"

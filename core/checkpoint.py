@@ -234,7 +234,7 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
     """A safetensors file; anything else is refused unread."""
     try:
         with safe_open(file, framework="pt") as opened:
-            return {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            return {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  # no dict
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"{file} is not a safetensors file that can be read: {error}"

@@ -47,7 +47,11 @@ CONTRACTS: Mapping[str, str] = {
     "launcher": "elbowroom.launcher:Launcher",
     "exporter": "elbowroom.exporter:Exporter",
 }
-"""Kind -> the class its components derive from."""
+"""Kind -> the class its components derive from.
+
+Code may be named by reference for other purposes too (a metric's feature network): that may be
+any class.
+"""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """What a component may be called: none of ``/ : = ,`` or space, which mean more in a config."""
@@ -109,12 +113,13 @@ class Component:
     def _checked(self, found: Any) -> type[Any]:
         if not isinstance(found, type):
             raise PluginError(f"{self._described()} must be a class, not {found!r}")
-        contract = import_target(CONTRACTS[self.kind])
-        if not issubclass(found, contract):
-            raise PluginError(
-                f"{self._described()} is {found.__qualname__!r}, which does not derive from "
-                f"elbowroom.{contract.__name__}"
-            )
+        if self.kind in CONTRACTS:
+            contract = import_target(CONTRACTS[self.kind])
+            if not issubclass(found, contract):
+                raise PluginError(
+                    f"{self._described()} is {found.__qualname__!r}, which does not derive from "
+                    f"elbowroom.{contract.__name__}"
+                )
         if inspect.isabstract(found):
             missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
             raise PluginError(f"{self._described()} is abstract: it does not define {missing}")

@@ -69,7 +69,7 @@ class Metric(ABC):
     def prepare(self, subject: Subject) -> None:  # noqa: B027  # most need nothing
         """Look at what will be evaluated; raise an ElbowroomError if it cannot be."""
 
-    def update(self, samples: Tensor, labels: Tensor | None) -> None:  # noqa: B027
+    def update(self, samples: Tensor, labels: Tensor | None) -> None:  # noqa: B027  # may do nothing
         """One batch of integers [B, *shape] and the labels [B] they were drawn for."""
 
     @abstractmethod

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .component import Component, Owner
     from .registry import Registry
 
+# an enum made by a call: mypy does not know its members
 INVALID: Any = enum.Enum("Invalid", "INVALID").INVALID  # type: ignore[attr-defined]
 """What a reading answers where it found a problem."""
 

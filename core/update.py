@@ -73,6 +73,7 @@ class Training:
         losses.loss.backward()
         norm = gradient_norm(self.parameters)
         # torch.amp's way to tell a fused optimiser to leave everything as it is
+        # what fused kernels read; set by a gradient scaler otherwise, hence not declared
         self.optimiser.found_inf = self.guard.look(losses.loss, norm)  # type: ignore[attr-defined]
         if self.options.clip_norm is not None:
             clip(self.parameters, norm, self.options.clip_norm)

@@ -28,7 +28,7 @@ class ElbowroomModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # their ba
     ``data`` the form of the data.
     """
 
-    @register_to_config  # type: ignore[untyped-decorator]
+    @register_to_config  # type: ignore[untyped-decorator]  # diffusers has no types
     def __init__(
         self, sections: Sections, owners: Mapping[str, Mapping[str, str]], data: Mapping[str, Any]
     ) -> None:

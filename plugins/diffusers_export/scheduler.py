@@ -54,7 +54,7 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
     order = 1
     init_noise_sigma = 1.0
 
-    @register_to_config  # type: ignore[untyped-decorator]
+    @register_to_config  # type: ignore[untyped-decorator]  # diffusers has no types
     def __init__(
         self, sections: Sections, owners: Mapping[str, Mapping[str, str]], data: Mapping[str, Any]
     ) -> None:

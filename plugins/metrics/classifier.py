@@ -150,7 +150,7 @@ def _read(network: Classifier, path: Path) -> bool:
     try:
         with safe_open(path, framework="pt") as file:
             about = json.loads(file.metadata()["about"])
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no dict
         network.load_state_dict(weights)
         network.accuracy = float(about["test_accuracy"])
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, RuntimeError):

@@ -125,7 +125,7 @@ def test_discrete_time_tends_to_continuous_time(name):
     ]
     table = attrs.evolve(three_tokens(), power=0.5)
     process = Masked().bind(DataSpec((3,), 3))
-    predict, z = table.predict(process), every_state((3,), 4)
+    z = every_state((3,), 4)
 
     def value(objective, t, weights):
         level = objective.level(t)
@@ -145,10 +145,9 @@ def test_discrete_time_tends_to_continuous_time(name):
             total += probability * ((q * plain).sum(1) * objective.plain_weight(t) * weights).sum()
         return float(total)
 
-    # the tempered denoiser does not read the level: any will do for its posterior
-    predict = lambda z, level: table.predict(process)(  # noqa: E731
-        z, Level.of(tensor([0.5]), Cosine(eps=0), process).over(z)
-    )
+    def predict(z, level):  # a masked posterior does not depend on the level: any will do
+        return table.predict(process)(z, Level.of(tensor([0.5]), Cosine(eps=0), process).over(z))
+
     t, weights = toy.quadrature(20, 30)
     exact = value(_objective(Cosine(eps=0), WEIGHTINGS[name], process=process), t, weights)
     assert math.isclose(exact, rows[name]["integral"], rel_tol=1e-9)
@@ -202,8 +201,11 @@ def test_zero_logits_by_monte_carlo():
     """The estimator of the bound says the same within its error bars."""
     process = Masked().bind(DataSpec((8, 8, 1), 17))
     x = torch.randint(17, (2000, 8, 8, 1), generator=torch.Generator().manual_seed(0))
-    predict = lambda z, level: CategoricalPrediction(torch.zeros(*z.shape, 17))  # noqa: E731
-    bits = bound(process, Cosine(), predict, x, Noise.of(0, 2000)).bits_per_dim(64)
+
+    def clueless(z, level):
+        return CategoricalPrediction(torch.zeros(*z.shape, 17))
+
+    bits = bound(process, Cosine(), clueless, x, Noise.of(0, 2000)).bits_per_dim(64)
     error = float(bits.std() / math.sqrt(len(bits)))
     assert abs(float(bits.mean()) - math.log2(17)) < 4 * error
     assert error < 0.1
@@ -302,7 +304,10 @@ def test_the_gaussian_bound_by_monte_carlo():
 def test_normalisers_divide_by_examples_or_by_units():
     """The batch mean is per example; the unit mean is per hidden token of the whole batch."""
     losses, units = torch.tensor([6.0, 2.0]), torch.tensor([3, 1])
-    alone = lambda value: value  # noqa: E731
+
+    def alone(value):
+        return value
+
     assert float(BatchMean()(losses, units, alone)) == 4.0
     assert float(UnitMean()(losses, units, alone)) == 2.0
     assert set(NORMALISERS) == {"batch", "units"}

@@ -44,7 +44,10 @@ def frechet(a, b):
 
 def kernel_distance(x, y):
     """The unbiased estimator, pair by pair."""
-    k = lambda a, b: (a @ b / len(a) + 1) ** 3  # noqa: E731
+
+    def k(a, b):
+        return (a @ b / len(a) + 1) ** 3
+
     xx = np.mean([k(a, b) for i, a in enumerate(x) for j, b in enumerate(x) if i != j])
     yy = np.mean([k(a, b) for i, a in enumerate(y) for j, b in enumerate(y) if i != j])
     xy = np.mean([k(a, b) for a in x for b in y])
