@@ -15,8 +15,11 @@ from torch import Tensor
 from .dataset import Split
 from .diffusion import Diffusion
 from .distributed import Ranks
+from .half_even import HalfEven
 from .noise import Noise
+from .objective import bound
 from .picture import has_picture, pixels, tiled
+from .schedule import Schedule
 
 _SEED, _STEP = 0, 2**31 - 1  # a step no training reaches: its noise is not a training step's
 _LOOKS = 1024  # at least this many in all
@@ -28,6 +31,7 @@ def validate(model: Diffusion, split: Split, on: Ranks, batch_size: int) -> dict
     """``validation/bits_per_dim`` and its standard error; the same on every rank."""
     n, dims = len(split), model.process.data.dims
     looks = max(1, math.ceil(_LOOKS / n))
+    schedule = HalfEven.of(model.schedule)  # the same bound, with less left to chance
     # without gradients a rank has room for twice what it trains with
     size = max(1, max(_FEW, 2 * batch_size // on.world) // looks)
     sums = torch.zeros(2, dtype=torch.float64, device=on.device)
@@ -36,7 +40,7 @@ def validate(model: Diffusion, split: Split, on: Ranks, batch_size: int) -> dict
         mine = mine[mine < n]
         # a rank that has run out looks on without counting: sharded networks are called by all
         rows = mine if len(mine) else torch.zeros(1, dtype=torch.int64)
-        bits = _nats(model, split, rows, looks, on)[: len(mine)] / (dims * math.log(2))
+        bits = _nats(model, schedule, split, rows, looks, on)[: len(mine)] / (dims * math.log(2))
         sums += torch.stack((bits.sum(), bits.square().sum()))
     total, squares = on.sum(sums).tolist()
     mean = total / n
@@ -47,15 +51,20 @@ def validate(model: Diffusion, split: Split, on: Ranks, batch_size: int) -> dict
     }
 
 
-def _nats(model: Diffusion, split: Split, rows: Tensor, looks: int, on: Ranks) -> Tensor:
+def _nats(
+    model: Diffusion, schedule: Schedule, split: Split, rows: Tensor, looks: int, on: Ranks
+) -> Tensor:
     """[B] the bound of each example, the mean over its looks."""
     batch = split.take(rows)
     positions = (torch.arange(looks)[:, None] * len(split) + rows).flatten().to(on.device)
     noise = Noise(_SEED, positions, looks * len(split), _STEP)
     x = batch.x.to(on.device)
     y = None if batch.y is None else batch.y.to(on.device).repeat(looks)
-    bound = model.bound(x.repeat(looks, *[1] * (x.ndim - 1)), y, noise)
-    return bound.nats.view(looks, -1).mean(0)
+    encoded = model.process.encode(x.repeat(looks, *[1] * (x.ndim - 1)))
+    terms = bound(
+        model.process, schedule, lambda z, level: model.predict(z, level, y), encoded, noise
+    )
+    return terms.nats.view(looks, -1).mean(0)
 
 
 @torch.no_grad()

@@ -11,13 +11,14 @@ from elbowroom import DataSpec
 from elbowroom.conformance import check_schedule
 from elbowroom.dataset import Dataset
 from elbowroom.errors import ElbowroomError
+from elbowroom.half_even import HalfEven
 from elbowroom.metric import Subject
 from elbowroom.objective import Bound
 from elbowroom.oracle import TableOracle, every_state
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.metrics import bpd as module
-from elbowroom.plugins.metrics.bpd import BitsPerDim, HalfEven
+from elbowroom.plugins.metrics.bpd import BitsPerDim
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Cosine
 from elbowroom.time_sampler import stratified
