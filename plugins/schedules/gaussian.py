@@ -6,6 +6,7 @@ legal on the open interval.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 import attrs
@@ -28,9 +29,19 @@ class Squeezed(Schedule):
     def curve(self, t: Tensor, rest: Tensor) -> Tensor:
         """lambda at squeezed time t, with rest = 1 - t free of cancellation."""
 
+    @abstractmethod
+    def fall(self, t: Tensor, rest: Tensor) -> Tensor:
+        """How fast it falls there: minus the slope of the curve."""
+
     def log_snr(self, t: Tensor) -> Tensor:
+        return self.curve(*self._squeezed(t))
+
+    def rate(self, t: Tensor) -> Tensor:
+        return (1 - 2 * self.eps) * self.fall(*self._squeezed(t))
+
+    def _squeezed(self, t: Tensor) -> tuple[Tensor, Tensor]:
         keep = 1 - 2 * self.eps
-        return self.curve(self.eps + keep * t, self.eps + keep * (1 - t))
+        return self.eps + keep * t, self.eps + keep * (1 - t)
 
 
 @attrs.frozen
@@ -40,6 +51,9 @@ class VPCosine(Squeezed):
     def curve(self, t: Tensor, rest: Tensor) -> Tensor:
         return 2 * ((torch.pi / 2 * rest).sin().log() - (torch.pi / 2 * t).sin().log())
 
+    def fall(self, t: Tensor, rest: Tensor) -> Tensor:
+        return 2 * torch.pi / (torch.pi * torch.minimum(t, rest)).sin()
+
 
 @attrs.frozen
 class Flow(Squeezed):
@@ -47,6 +61,9 @@ class Flow(Squeezed):
 
     def curve(self, t: Tensor, rest: Tensor) -> Tensor:
         return 2 * (rest.log() - t.log())
+
+    def fall(self, t: Tensor, rest: Tensor) -> Tensor:
+        return 2 / t + 2 / rest
 
 
 @attrs.frozen
@@ -61,6 +78,10 @@ class EDM(Squeezed):
         upper = -torch.special.ndtri(t.clamp(max=0.5))
         lower = torch.special.ndtri(rest.clamp(max=0.5))
         return self.mean + self.std * torch.where(t < 0.5, upper, lower)
+
+    def fall(self, t: Tensor, rest: Tensor) -> Tensor:
+        quantile = torch.special.ndtri(torch.minimum(t, rest))
+        return self.std * math.sqrt(2 * math.pi) * (quantile**2 / 2).exp()
 
 
 @attrs.frozen
@@ -77,3 +98,6 @@ class LinearLogSNR(Schedule):
 
     def log_snr(self, t: Tensor) -> Tensor:
         return self.log_snr_max * (1 - t) + self.log_snr_min * t
+
+    def rate(self, t: Tensor) -> Tensor:
+        return torch.full_like(t, self.log_snr_max - self.log_snr_min)

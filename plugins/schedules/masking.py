@@ -1,6 +1,7 @@
 """Masking schedules (MD4): how many tokens are visible at time t.
 
     share(t) = (1 - 2 eps) raw(t) + eps,    lambda = log share - log(1 - share)
+    rate(t)  = -share'(t) (1/share + 1/(1 - share))
 
 The visible part raw and the hidden part 1 - raw are given separately, each without cancellation,
 so that lambda is exact at both ends. eps keeps it finite there; eps = 0 is legal on (0, 1).
@@ -34,9 +35,21 @@ class Masking(Schedule):
     def hidden(self, t: Tensor) -> Tensor:
         """1 - raw(t), from 0 up to 1."""
 
+    @abstractmethod
+    def hiding(self, t: Tensor) -> Tensor:
+        """The slope of the hidden part."""
+
     def log_snr(self, t: Tensor) -> Tensor:
+        share, rest = self._shares(t)
+        return share.log() - rest.log()
+
+    def rate(self, t: Tensor) -> Tensor:
+        share, rest = self._shares(t)
+        return (1 - 2 * self.eps) * self.hiding(t) * (1 / share + 1 / rest)
+
+    def _shares(self, t: Tensor) -> tuple[Tensor, Tensor]:
         keep = 1 - 2 * self.eps
-        return (keep * self.visible(t) + self.eps).log() - (keep * self.hidden(t) + self.eps).log()
+        return keep * self.visible(t) + self.eps, keep * self.hidden(t) + self.eps
 
 
 @attrs.frozen
@@ -48,6 +61,9 @@ class Linear(Masking):
 
     def hidden(self, t: Tensor) -> Tensor:
         return t
+
+    def hiding(self, t: Tensor) -> Tensor:
+        return torch.ones_like(t)
 
 
 @attrs.frozen
@@ -62,6 +78,9 @@ class Polynomial(Masking):
     def hidden(self, t: Tensor) -> Tensor:
         return t**self.exponent
 
+    def hiding(self, t: Tensor) -> Tensor:
+        return self.exponent * t ** (self.exponent - 1)
+
 
 @attrs.frozen
 class Cosine(Masking):
@@ -74,3 +93,6 @@ class Cosine(Masking):
         # sin near 0 where the value vanishes, cos near 1 where the slope does: exact at both
         early, late = (torch.pi / 2 * t).sin(), (torch.pi / 2 * (1 - t)).cos()
         return torch.where(t < 0.5, early, late)
+
+    def hiding(self, t: Tensor) -> Tensor:
+        return torch.pi / 2 * (torch.pi / 2 * (1 - t)).sin()
