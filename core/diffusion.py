@@ -46,7 +46,7 @@ class Diffusion(nn.Module):
     def predict(self, z: Tensor, level: Level, cond: Tensor | None = None) -> Any:
         """What the network says at z [B, *D], as the process reads it."""
         seen = self.process.network_input(z, level)
-        output = self.denoiser(seen, level.per_example().to(torch.float32), cond)
+        output = self.denoiser(seen, level.per_example(len(z)).to(torch.float32), cond)
         return self.process.read(output, z, level)
 
     def forward(

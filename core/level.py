@@ -74,16 +74,24 @@ class Level:
         return self._map(lambda value: spread(value, x, dtype))
 
     def select(self, index: Tensor | slice | int) -> Level:
-        """The levels of some of the samples."""
-        return self._map(lambda value: value[index])
+        """The levels of some of the samples; one level for all stays that."""
+        return self._map(lambda value: value[index]) if self.log_snr.ndim else self
 
-    def per_example(self) -> Tensor:
+    def per_example(self, batch: int = 1) -> Tensor:
         """lambda as the denoiser takes it: [B], or per position where it differs there."""
         lam = self.log_snr
-        return lam.reshape(lam.shape[0]) if lam.ndim and lam.numel() == lam.shape[0] else lam
+        if not lam.ndim:
+            return lam.expand(batch)
+        return lam.reshape(lam.shape[0]) if lam.numel() == lam.shape[0] else lam
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Level:
-        return Level(*map(change, attrs.astuple(self, recurse=False)))
+        return Level(
+            change(self.t),
+            change(self.log_snr),
+            change(self.rate),
+            change(self.price),
+            change(self.elbo_weight),
+        )
 
 
 def spread(value: Tensor, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:

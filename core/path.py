@@ -90,6 +90,11 @@ class Path:
         self.first = self.process.prior(self.noise) if z is None else z
         return self.first
 
+    def together(self, levels: Level, z: Tensor, index: int) -> Step:
+        """Interval ``index`` of a grid for all samples z [B, *D]: its levels are single numbers."""
+        rows = self.calls.new_full((len(z),), index)
+        return Step(rows, levels.select(index), levels.select(index + 1), levels.select(0))
+
     def step(self, levels: Level, z: Tensor, index: Tensor) -> Step:
         """Interval ``index`` [B] of a grid, for samples z [B, *D]; levels stay in float64."""
         index = index.to(levels.log_snr.device)
@@ -97,7 +102,7 @@ class Path:
             index.to(z.device),
             levels.select(index).over(z),
             levels.select(index + 1).over(z),
-            levels.select(index * 0).over(z),
+            levels.select(0),  # one for all: it broadcasts as it is
         )
 
     def predict(self, z: Tensor, level: Level, rows: Tensor | None = None) -> Any:

@@ -129,8 +129,7 @@ class SteppingSampler(Sampler):
         z = path.start(z)
         yield Frame(z, 0)
         for i in range(self.steps):
-            step = path.step(levels, z, path.calls.new_full((len(z),), i))
-            z = self.advance(path, z, step).to(z.dtype)
+            z = self.advance(path, z, path.together(levels, z, i)).to(z.dtype)
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)
 
