@@ -88,7 +88,7 @@ def draw_figure(curves: dict, path: Path) -> None:
                     [p["x"] for p in points], [p[key] for p in points], "o-", label=line or None
                 )
             panel.set_xscale("log", base=2)
-            panel.set_yscale("log")
+            panel.set_ylim(bottom=0)
             panel.set_xlabel(name)
             panel.set_ylabel(label)
             panel.grid(alpha=0.25)

@@ -80,7 +80,7 @@ class EDM(Squeezed):
         return self.mean + self.std * torch.where(t < 0.5, upper, lower)
 
     def fall(self, t: Tensor, rest: Tensor) -> Tensor:
-        quantile = torch.special.ndtri(torch.minimum(t, rest))
+        quantile: Tensor = torch.special.ndtri(torch.minimum(t, rest))
         return self.std * math.sqrt(2 * math.pi) * (quantile**2 / 2).exp()
 
 
