@@ -1,4 +1,4 @@
-"""Where a short Gaussian run on digits loses its bits, and what another end of the path would change.
+"""Where a short Gaussian run on digits loses its bits, and what another end would change.
 
     python docs/benchmarks/gaussian_bound_by_end.py --steps 250
 
