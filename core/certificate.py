@@ -15,7 +15,7 @@ and the projection P is the repair (:func:`isotonic_projection`).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import torch
@@ -56,6 +56,10 @@ class Certificate:
     def is_bound(self) -> bool:
         """Is the objective a weighted sum of variational bounds?"""
         return self.monotone and self.non_negative
+
+    def record(self) -> dict[str, Any]:
+        """Plain data, the verdict included."""
+        return {**attrs.asdict(self), "is_bound": self.is_bound, "verdict": self.verdict}
 
     @property
     def verdict(self) -> str:

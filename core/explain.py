@@ -32,11 +32,7 @@ class Explanation:
             "components": self.components,
             "parameters": self.parameters,
             "parameters_unknown_because": self.no_parameters or None,
-            "certificate": {
-                **attrs.asdict(self.certificate),
-                "is_bound": self.certificate.is_bound,
-                "verdict": self.certificate.verdict,
-            },
+            "certificate": self.certificate.record(),
         }
 
 

@@ -158,26 +158,16 @@ def _record(
         "t": level.t.tolist(),
         "log_snr": level.log_snr.tolist(),
         **views[""].record(),
-        "certificate": _certificate(certificates[""]),
+        "certificate": certificates[""].record(),
     }
     if why is not None:
         record["why"] = why
     if "projected" in views:
         record["projected"] = {
             **views["projected"].record(),
-            "certificate": _certificate(certificates["projected"]),
+            "certificate": certificates["projected"].record(),
         }
     return record
-
-
-def _certificate(certificate: Certificate) -> dict[str, Any]:
-    import attrs
-
-    return {
-        **attrs.asdict(certificate),
-        "is_bound": certificate.is_bound,
-        "verdict": certificate.verdict,
-    }
 
 
 def _print(
