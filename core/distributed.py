@@ -12,6 +12,7 @@ The blocks of a network are the members of its outermost ``nn.ModuleList``s.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -43,6 +44,7 @@ class Ranks:
     rank: int = 0
     world: int = 1
     host: Any = None  # a group of CPU processes beside the one of GPUs, for words and flags
+    meshes: list[Any] = attrs.field(factory=list)  # what shards a model over them
 
     @property
     def is_first(self) -> bool:
@@ -118,12 +120,14 @@ class Ranks:
 def ranks(device: str | None = None) -> Iterator[Ranks]:
     """The ranks that ``torchrun`` started, or this process alone; on a GPU if there is one.
 
-    All leave together: a process that ends while others still talk to it was seen to abort.
+    All leave together, and none with a thread of the group still running: a process that ends
+    while others talk to it, or while such a thread waits, may abort.
     """
     place = _place(device, int(os.environ.get("LOCAL_RANK", "0")))
     on_gpu = place.type == "cuda"
     ours = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized()
     if ours:
+        _import_what_would_keep_the_group()
         # a prefix of its own: a second run of these processes must not read the first one's words
         store, rank, world = next(rendezvous("env://", timeout=_PATIENCE))
         store = PrefixStore(f"elbowroom-{next(_SESSIONS)}", store)
@@ -134,15 +138,38 @@ def ranks(device: str | None = None) -> Iterator[Ranks]:
     if not dist.is_initialized():
         yield Ranks(place)
         return
+    meshes: list[Any] = []
     try:
         if on_gpu:
             torch.cuda.set_device(place)
         host = dist.new_group(backend="gloo", timeout=_PATIENCE) if on_gpu else None
-        yield Ranks(place, dist.get_rank(), dist.get_world_size(), host)
+        yield Ranks(place, dist.get_rank(), dist.get_world_size(), host, meshes)
         dist.barrier(group=host)  # not after an error: the others may be gone
     finally:
         if ours:
             dist.destroy_process_group()
+            _let_go_of_the_group(meshes)
+
+
+def _import_what_would_keep_the_group() -> None:
+    """Modules with functions whose default is the group there is when they are first imported.
+
+    DDP and FSDP2 import them on the way. Imported after the group, they hold it for good, its
+    threads outlive :func:`ranks`, and the process sometimes aborts as it ends.
+    """
+    import torch.distributed.fsdp
+    import torch.distributed.nn.functional  # noqa: F401  # importing is all
+
+
+def _let_go_of_the_group(meshes: list[Any]) -> None:
+    """End the group's threads, which run as long as anything holds it.
+
+    Caches of sharded tensors keep meshes for good, so these must not keep the group; models hold it
+    too, and are often parts of cycles.
+    """
+    for mesh in meshes:
+        getattr(mesh, "_pg_registry", {}).clear()  # there is no public way
+    gc.collect()
 
 
 def _place(device: str | None, local_rank: int) -> torch.device:
@@ -184,6 +211,7 @@ def sharded(model: nn.Module, network: nn.Module, on: Ranks) -> nn.Module:
     # It warns of in-place operations on the network's output; a process never does one.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
     mesh = init_device_mesh(on.device.type, (on.world,))
+    on.meshes.append(mesh)
     # Shards are dropped after every forward pass, the outermost too: an evaluation with averaged
     # weights must not leave them behind for the next training step.
     for part in (*blocks(network), network):

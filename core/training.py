@@ -43,11 +43,7 @@ def train(
     """
     to_plain(config)  # what cannot be written down cannot be resumed
     with ranks(device) as on:
-        parts = build_parts(config)
-        model = build_model(parts)  # before anything is written: it may not fit together
-        on.positions(config.train.batch_size)
-        on.first(lambda: str(RunFolder.create(out, config).path))
-        return _run(parts, model, RunFolder(Path(out)), on, without)
+        return _begin(config, Path(out), on, without)
 
 
 def resume(
@@ -78,11 +74,28 @@ def resume(
                 "lies behind it"
             )
     with ranks(device) as on:
-        parts = build_parts(now)
-        model = build_model(parts)
-        if now != then:
-            on.first(lambda: opened.rewrite(now))
-        return _run(parts, model, opened, on, without)
+        return _go_on(now, then, opened, on, without)
+
+
+# Models live in these functions, so that none is left when the ranks part.
+
+
+def _begin(config: Config, out: Path, on: Ranks, without: Collection[str]) -> RunResult:
+    parts = build_parts(config)
+    model = build_model(parts)  # before anything is written: it may not fit together
+    on.positions(config.train.batch_size)
+    on.first(lambda: str(RunFolder.create(out, config).path))
+    return _run(parts, model, RunFolder(out), on, without)
+
+
+def _go_on(
+    now: Config, then: Config, folder: RunFolder, on: Ranks, without: Collection[str]
+) -> RunResult:
+    parts = build_parts(now)
+    model = build_model(parts)
+    if now != then:
+        on.first(lambda: folder.rewrite(now))
+    return _run(parts, model, folder, on, without)
 
 
 def _run(

@@ -39,7 +39,14 @@ def main(out: Path, jobs: list[str]) -> None:
             codes[job] = result.exit_code
         except ElbowroomError as error:
             codes[job] = str(error)
-    (out / f"codes-{os.environ.get('RANK', 'alone')}.json").write_text(json.dumps(codes))
+    rank = os.environ.get("RANK", "alone")
+    (out / f"codes-{rank}.json").write_text(json.dumps(codes))
+    (out / f"threads-{rank}.json").write_text(json.dumps(threads()))
+
+
+def threads():
+    """The names of this process's threads; none where the system does not tell."""
+    return [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
 
 
 if __name__ == "__main__":
