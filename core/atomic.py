@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from .errors import ElbowroomError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write aside, make sure it is on disk, then rename."""
+    """As :func:`replace_file`; what goes wrong is told as our error."""
     try:
-        descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        replace_file(path, content)
     except OSError as error:
         raise ElbowroomError(f"cannot write {path}: {error.strerror}") from error
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write aside, make sure it is on disk, then rename: at any moment the old file or the new."""
+    aside = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(aside, 0o666 & ~_umask())
-        os.replace(aside, path)
-    except BaseException as error:
-        Path(aside).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ElbowroomError(f"cannot write {path}: {error.strerror}") from error
+        write_forced(aside, content)
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
         raise
+    force(path.parent)
 
 
-def _umask() -> int:
-    """The permissions new files of this process do not get."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def write_forced(path: Path, content: bytes) -> None:
+    """Write a file and force it to disk."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def force(path: Path) -> None:
+    """Make the system write to disk what it holds of a file or folder."""
+    if os.name != "posix" and path.is_dir():
+        return  # only there can a folder be opened
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

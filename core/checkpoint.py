@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from . import atomic
 from .distributed import Ranks, assign, whole
 from .errors import ElbowroomError
 
@@ -125,23 +126,23 @@ def write_checkpoint(
         for part, tensors in parts.items():
             file = aside / f"{part}.safetensors"
             save_file({name: t.contiguous() for name, t in tensors.items()}, file)
-            _force(file)
+            atomic.force(file)
             sizes[file.name] = file.stat().st_size
         words = {"format": FORMAT, "step": step, **state, "files": sizes}
-        write_text(aside / _STATE, json.dumps(words, indent=1))
-        _force(aside)
+        atomic.write_forced(aside / _STATE, json.dumps(words, indent=1).encode())
+        atomic.force(aside)
         aside.rename(final)
-        _force(folder)
+        atomic.force(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise CheckpointError(_cannot_write(final, error)) from error
     return final
 
 
-def prune(folder: Path, keep: int) -> list[Path]:
-    """Delete all but the last ``keep`` and the best; what is gone."""
+def prune(folder: Path, keep: int, milestones: Collection[int] = ()) -> list[Path]:
+    """Delete all but the last ``keep``, the best and the milestones; what is gone."""
     found = checkpoints(folder)
-    kept = {c.path for c in found[-keep:]}
+    kept = {c.path for c in found[-keep:]} | {c.path for c in found if c.step in milestones}
     if champion := best(found):
         kept.add(champion.path)
     gone = [c.path for c in found if c.path not in kept]
@@ -198,33 +199,6 @@ def _human(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1024
     return f"{size:.3g} TiB"
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file and force it to disk."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def replace_text(path: Path, text: str) -> None:
-    """The same, so that the file is always either the old or the new one."""
-    aside = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    write_text(aside, text)
-    aside.replace(path)
-    _force(path.parent)
-
-
-def _force(path: Path) -> None:
-    """Make the system write to disk what it holds of a file or folder."""
-    if os.name != "posix" and path.is_dir():
-        return  # only there can a folder be opened
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # -- between files and models

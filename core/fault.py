@@ -25,7 +25,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .checkpoint import write_text
+from .atomic import write_forced
 from .distributed import Ranks
 from .errors import ElbowroomError
 
@@ -70,7 +70,7 @@ def dump(
             shutil.rmtree(path)
         path.mkdir(parents=True)
         save_file({name: t.contiguous() for name, t in weights.items()}, path / "model.safetensors")
-        write_text(path / "fault.json", json.dumps(figures, indent=1))
+        write_forced(path / "fault.json", json.dumps(figures, indent=1).encode())
     except Exception:  # the fault itself is what the user must hear of, whatever the disk says
         return None
     return path

@@ -148,7 +148,8 @@ class _Run:
             if self.on.any(interrupt.asked is not None) and not last:
                 reason = "interrupted"
             stops = last or reason == "interrupted"
-            if stops or better or not self.done % options.save_every:
+            due = not self.done % options.save_every or self.done in options.milestones
+            if stops or better or due:
                 self.save(figures)
             if stops:
                 break
@@ -213,7 +214,7 @@ class _Run:
 
         def write() -> str:
             path = write_checkpoint(self.folder.checkpoints, self.done, parts, state)
-            prune(self.folder.checkpoints, self.options.keep)
+            prune(self.folder.checkpoints, self.options.keep, self.options.milestones)
             return str(path)
 
         path = Path(self.on.first(write))

@@ -24,15 +24,15 @@ from typing import IO, Any
 
 import attrs
 
-from .checkpoint import Checkpoint, best, checkpoints, clean, replace_text
+from .atomic import replace_file
+from .checkpoint import Checkpoint, best, checkpoints, clean
 from .component import Owner
 from .component_spec import ComponentSpec
 from .config import Config, dump_yaml, load_config, to_plain
 from .errors import ElbowroomError
 
-MAY_CHANGE = frozenset(
-    f"train.{key}" for key in ("steps", "log_every", "save_every", "keep", "evaluate_every")
-)
+_WHEN = ("steps", "log_every", "save_every", "keep", "milestones", "evaluate_every")
+MAY_CHANGE = frozenset(f"train.{key}" for key in _WHEN)
 """What may differ when a run goes on: how long it is, and what is written when."""
 
 _VERSIONS = ("elbowroom", "torch", "numpy", "safetensors")
@@ -72,8 +72,8 @@ class RunFolder:
             if any(not _ours(path.name) for path in folder.path.iterdir()):
                 raise RunError(f"{path} is not empty and not a run: choose another folder")
             text = json.dumps(provenance(config), indent=1)
-            replace_text(folder.path / "provenance.json", text)
-            replace_text(folder.path / "config.yaml", dump_yaml(config))  # last: now it is a run
+            replace_file(folder.path / "provenance.json", text.encode())
+            folder.rewrite(config)  # last: now it is a run
         except OSError as error:
             raise RunError(f"cannot write to {path}: {error.strerror}") from error
         return folder
@@ -101,7 +101,7 @@ class RunFolder:
 
     def rewrite(self, config: Config) -> None:
         """Keep a config that differs in what may change: the next sitting begins with it."""
-        replace_text(self.path / "config.yaml", dump_yaml(config))
+        replace_file(self.path / "config.yaml", dump_yaml(config).encode())
 
     def latest(self) -> Checkpoint | None:
         """The last complete checkpoint."""
@@ -127,7 +127,7 @@ class RunFolder:
         clean(self.checkpoints)
         if self.log.is_file():
             kept = (json.dumps(row) + "\n" for row in self.rows() if row.get("step", 0) <= step)
-            replace_text(self.log, "".join(kept))
+            replace_file(self.log, "".join(kept).encode())
 
     @contextmanager
     def locked(self) -> Iterator[None]:

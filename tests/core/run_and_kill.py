@@ -16,10 +16,10 @@ import time
 import traceback
 from pathlib import Path
 
-import elbowroom.checkpoint as checkpoint
 import sklearn.datasets  # noqa: F401  # here, so that no child has to
 import torch
 import torch._dynamo  # torch's optimisers import it at first use
+from elbowroom import atomic, checkpoint, fitting
 from elbowroom.errors import ElbowroomError
 from elbowroom.training import resume, train
 from elbowroom.update import Training
@@ -86,7 +86,7 @@ def random_kills(folder: Path, kills: int) -> dict:
 def kills_while_saving(folder: Path) -> dict:
     """kill -9 after each single write of a save, in turn."""
     config = tiny_config(steps=6, save_every=2)
-    moments = ("write_text", "save_file", "_force", "prune", "rename")
+    moments = ("write_forced", "save_file", "force", "prune", "rename")
     killed = 0
     for moment in moments:
         for nth in (1, 2, 4, 7):
@@ -105,9 +105,10 @@ def kills_while_saving(folder: Path) -> dict:
 
 
 def _die_at(moment: str, nth: int) -> None:
-    owner = Path if moment == "rename" else checkpoint
-    if moment == "prune":
-        import elbowroom.fitting as owner
+    owner = {
+        "write_forced": atomic, "force": atomic, "save_file": checkpoint,
+        "prune": fitting, "rename": Path,
+    }[moment]  # fmt: skip
     real, calls = getattr(owner, moment), []
 
     def dying(*arguments, **options):

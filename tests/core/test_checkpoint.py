@@ -64,6 +64,14 @@ def test_the_last_and_the_best_are_kept(tmp_path):
     ]
 
 
+def test_milestones_are_never_pruned(tmp_path):
+    """However old they are; and the last ones stay beside them."""
+    for step in range(1, 7):
+        _write(tmp_path, step)
+    prune(tmp_path, 1, milestones=(2, 4, 9))
+    assert [c.step for c in checkpoints(tmp_path)] == [2, 4, 6]
+
+
 @pytest.mark.parametrize("damage", ["truncated", "file gone", "no state", "half a state", "newer"])
 def test_a_checkpoint_that_is_not_whole_is_left_aside(tmp_path, damage):
     """The one before it is used, and a warning says why."""
