@@ -30,7 +30,8 @@ from .component_spec import ComponentSpec, NotPlainError, plain
 from .errors import ConfigError, did_you_mean
 from .override import Overrides, apply_overrides
 from .preset import Preset, preset_text, presets
-from .schema import Reading, component, show
+from .schema import Reading, component
+from .wording import show
 from .yaml_reader import Document, Trail, read_file, read_yaml, write_yaml
 
 if TYPE_CHECKING:
@@ -97,6 +98,9 @@ class Train:
     log_every: int = attrs.field(default=50, validator=ge(1))
     save_every: int = attrs.field(default=500, validator=ge(1))
     keep: int = attrs.field(default=2, validator=ge(1))  # checkpoints beside the best one
+    milestones: tuple[int, ...] = attrs.field(  # steps that are saved, kept for good and compared
+        default=(), validator=deep_iterable(ge(1))
+    )
     evaluate_every: int | None = attrs.field(default=500, validator=_count_or_none)  # None: never
 
 

@@ -20,7 +20,8 @@ import attrs
 from .component_spec import ComponentSpec, NotPlainError, describe_instance
 from .errors import ConfigError
 from .options import kind_of
-from .schema import OVERRIDE, show
+from .schema import OVERRIDE
+from .wording import show
 from .yaml_reader import Document, Trail, read_yaml
 
 _FILE = re.compile(r"\.{1,2}/.*\.py:[\w.]+")

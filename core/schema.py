@@ -10,12 +10,9 @@ problems are gathered and raised as one error:
 from __future__ import annotations
 
 import enum
-import inspect
 import math
-import numbers
-import reprlib
 import types
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
@@ -33,6 +30,17 @@ from .component_spec import (
 from .errors import ConfigError, ElbowroomError, PluginError, did_you_mean
 from .options import Option, Options, Required, Unreadable, kind_of, options_of
 from .reference import is_reference
+from .scalars import SCALARS, is_number, is_utf8
+from .wording import (
+    COLLECTIONS,
+    MAPPINGS,
+    NO_HINT,
+    describe,
+    describe_component,
+    dotted,
+    reason,
+    show,
+)
 from .yaml_reader import Trail
 
 if TYPE_CHECKING:
@@ -45,8 +53,6 @@ INVALID: Any = enum.Enum("Invalid", "INVALID").INVALID  # type: ignore[attr-defi
 
 OVERRIDE = "override "
 """How the place of a value that an override set begins."""
-
-_NO_HINT = (Any, object, inspect.Parameter.empty)
 
 
 @attrs.frozen
@@ -96,7 +102,7 @@ class Reading:
         self, given: Any, hint: Any, trail: Trail
     ) -> Any:
         """``given`` as the annotation ``hint`` wants it, or INVALID."""
-        if hint in _NO_HINT:
+        if hint in NO_HINT:
             return self._anything(given, trail)
         if hint is None or hint is type(None):
             return None if given is None else self._refuse(given, hint, trail)
@@ -107,11 +113,11 @@ class Reading:
             return self._union(given, hint, trail)
         if origin is Literal:
             return self._choice(given, {choice: choice for choice in get_args(hint)}, hint, trail)
-        if origin in _COLLECTIONS:
+        if origin in COLLECTIONS:
             return self._collection(given, origin, hint, trail)
         if kind := kind_of(origin):
             return self.component(kind, given, trail, origin)
-        if origin in _SCALARS:
+        if origin in SCALARS:
             return self._scalar(given, origin, trail)
         if isinstance(origin, type) and isinstance(given, origin):
             return given  # made in Python
@@ -133,19 +139,19 @@ class Reading:
         return given
 
     def _scalar(self, given: Any, hint: Any, trail: Trail) -> Any:
-        convert = _SCALARS[hint]
+        convert = SCALARS[hint]
         try:
             value = convert(given)
         except OverflowError:
             return self.wrong(trail, f"got {show(given)}, too large for a number")
         if value is None:
-            unquoted = hint in (int, float) and isinstance(given, str) and _is_number(given)
+            unquoted = hint in (int, float) and isinstance(given, str) and is_number(given)
             quoted = hint is str and isinstance(given, bool | int | float)
             advice = ", without quotes" if unquoted else ", in quotes" if quoted else ""
             return self._refuse(given, hint, trail, advice)
         if isinstance(value, float) and not math.isfinite(value):
             return self.wrong(trail, f"got {show(value)}; allowed: a finite number")
-        if isinstance(given, str) and not _is_utf8(given):
+        if isinstance(given, str) and not is_utf8(given):
             return self.wrong(trail, f"got {show(given)}, which is not UTF-8 text")
         return value
 
@@ -180,7 +186,7 @@ class Reading:
 
     def _collection(self, given: Any, origin: Any, hint: Any, trail: Trail) -> Any:
         arguments = get_args(hint)
-        if origin in _MAPPINGS:
+        if origin in MAPPINGS:
             if not isinstance(given, Mapping):
                 return self._refuse(given, hint, trail)
             key_hint, value_hint = arguments or (Any, Any)
@@ -221,7 +227,7 @@ class Reading:
         try:
             return cls(**options)
         except (ValueError, TypeError) as error:
-            return self.wrong(trail, _reason(error, "", None))
+            return self.wrong(trail, reason(error, "", None))
 
     def options(
         self, cls: type[Any], schema: Options, given: Mapping[Any, Any], trail: Trail
@@ -277,7 +283,7 @@ class Reading:
 
     def _describe(self, option: Option) -> str:
         kind = option.attribute.metadata.get("component") if option.attribute else None
-        return _describe_component(kind) if kind else describe(option.hint)
+        return describe_component(kind) if kind else describe(option.hint)
 
     def _ranges(self, cls: type[Any], values: Mapping[str, Any], trail: Trail) -> None:
         """Runs the validators of an attrs class, without running anything else of it."""
@@ -305,7 +311,7 @@ class Reading:
             except ElbowroomError as error:
                 self.wrong((*trail, field.alias), str(error))
             except (ValueError, TypeError, ArithmeticError) as error:
-                self.wrong((*trail, field.alias), _reason(error, field.name, value))
+                self.wrong((*trail, field.alias), reason(error, field.name, value))
 
     # -- components
 
@@ -316,7 +322,7 @@ class Reading:
         if isinstance(given, ComponentSpec):
             if given.kind == kind:
                 return given
-            return self.wrong(trail, f"got a {given.kind}; allowed: {_describe_component(kind)}")
+            return self.wrong(trail, f"got a {given.kind}; allowed: {describe_component(kind)}")
         if isinstance(given, str):
             return self._named(kind, given, {}, trail, name_trail=trail, base=base)
         if isinstance(given, Mapping):
@@ -330,7 +336,7 @@ class Reading:
             return self.wrong(trail, f"got a mapping without 'name'; which {kind} is it?")
         if kind_of(type(given)) == kind and isinstance(given, base):
             return self._instance(kind, given, trail)
-        return self.wrong(trail, f"got {show(given)}; allowed: {_describe_component(kind)}")
+        return self.wrong(trail, f"got {show(given)}; allowed: {describe_component(kind)}")
 
     def _named(
         self,
@@ -428,131 +434,6 @@ def _resolved(
         with suppress(NotPlainError):  # a default no config can express stays the class's own
             resolved[option] = plain(value)
     return None if any(option not in resolved for option in given) else resolved
-
-
-# -- words
-
-
-def dotted(trail: Trail) -> str:
-    """``train.betas[1]``."""
-    text = ""
-    for key in trail:
-        text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else str(key)
-    return text
-
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
-
-
-def show(value: Any) -> str:
-    """A given value as its writer would recognise it."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return {math.inf: ".inf", -math.inf: "-.inf"}.get(value, ".nan")
-    return _SHORT.repr(value)
-
-
-def describe(hint: Any) -> str:  # noqa: PLR0911  # one answer for each kind of annotation
-    """What an annotation allows, in words; text stands for itself."""
-    if isinstance(hint, str):
-        return hint
-    if hint in _NO_HINT:
-        return "plain data"
-    if hint is None or hint is type(None):
-        return "null"
-    if isinstance(hint, Unreadable):
-        return hint.text
-    origin, arguments = get_origin(hint) or hint, get_args(hint)
-    if origin in (Union, types.UnionType):
-        return " or ".join(describe(argument) for argument in arguments)
-    if origin is Literal:
-        return _one_of(arguments)
-    if origin is tuple and arguments and arguments[-1] is not Ellipsis:
-        return f"a list of {len(arguments)} ({', '.join(map(describe, arguments))})"
-    if origin in _COLLECTIONS:
-        each = f" ({describe(arguments[0])} each)" if arguments and origin not in _MAPPINGS else ""
-        return f"a {'mapping' if origin in _MAPPINGS else 'list'}{each}"
-    if kind := kind_of(origin):
-        return _describe_component(kind)
-    if origin in _WORDS:
-        return _WORDS[origin]
-    if isinstance(origin, type) and issubclass(origin, enum.Enum):
-        return _one_of([member.value for member in origin])
-    if isinstance(origin, type) and attrs.has(origin):
-        return f"a mapping with {', '.join(options_of(origin).named)}"
-    return str(hint)
-
-
-def _describe_component(kind: str) -> str:
-    return f"a {kind.replace('_', ' ')}: a name, or a mapping with 'name' and its options"
-
-
-def _one_of(choices: Sequence[Any]) -> str:
-    return " or ".join(map(show, choices)) if len(choices) < 3 else (
-        "one of " + ", ".join(map(show, choices))
-    )  # fmt: skip
-
-
-def _reason(error: Exception, field: str, value: Any) -> str:
-    """A validator's complaint; attrs' own begin with the field's name and end with the value."""
-    text = str(error.args[0]) if error.args else type(error).__name__
-    if field and text.startswith(f"'{field}' "):
-        text = text.removeprefix(f"'{field}' ").removesuffix(f": {value}")
-        return f"got {show(value)}; it {text}"
-    return text
-
-
-# -- scalars, each from its own type only
-
-
-def _boolean(given: Any) -> bool | None:
-    return given if isinstance(given, bool) else None
-
-
-def _integer(given: Any) -> int | None:
-    whole = isinstance(given, numbers.Integral) and not isinstance(given, bool)
-    return int(given) if whole else None
-
-
-def _number(given: Any) -> float | None:
-    real = isinstance(given, numbers.Real) and not isinstance(given, bool)
-    return float(given) if real else None
-
-
-def _text(given: Any) -> str | None:
-    return given if isinstance(given, str) else None
-
-
-def _path(given: Any) -> Path | None:
-    return Path(given) if (isinstance(given, str) and given) or isinstance(given, Path) else None
-
-
-_SCALARS: dict[Any, Callable[[Any], Any]] = {
-    bool: _boolean, int: _integer, float: _number, str: _text, Path: _path,
-}  # fmt: skip
-_WORDS: dict[Any, str] = {
-    bool: "true or false", int: "an integer", float: "a number", str: "text", Path: "a path",
-}  # fmt: skip
-_MAPPINGS = (dict, Mapping, MutableMapping)
-_COLLECTIONS = (list, tuple, Sequence, *_MAPPINGS)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _only(members: Sequence[Any]) -> Any:

@@ -67,7 +67,7 @@ def _options(cls: type[Any]) -> list[str]:
 
 def _rows(options: Any) -> Iterator[str]:
     from elbowroom.options import Required
-    from elbowroom.schema import describe, show
+    from elbowroom.wording import describe, show
 
     for option in options:
         field = option.attribute
