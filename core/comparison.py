@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import attrs
 
-from .checkpoint import replace_text
+from .atomic import replace_file
 from .config import load_config, to_plain
 from .errors import ConfigError, ElbowroomError
 from .evaluation import Protocol
@@ -58,6 +58,26 @@ class Axis:
         if twice:
             raise ConfigError(f"--vary {text}: {twice[0]} is named twice")
         return cls(key.strip(), values)
+
+
+def _short(value: str) -> str:
+    """``{name: gaussian, predict: levels}`` as ``gaussian (predict: levels)``."""
+    mapping = re.fullmatch(r"\{\s*name:\s*([^,{}]+?)\s*(?:,\s*(.+?)\s*)?\}", value)
+    if mapping is None:
+        return value
+    name, options = mapping.groups()
+    return f"{name} ({options})" if options else name
+
+
+def parse_skip(text: str) -> dict[str, str]:
+    """``process=gaussian weighting=simple``: values that are not wanted together."""
+    try:
+        words = [word.partition("=") for word in shlex.split(text)]
+    except ValueError as error:
+        raise ConfigError(f"--skip {text}: {error}") from error
+    if not words or not all(key and equals and value for key, equals, value in words):
+        raise ConfigError(f"--skip {text}: write --skip 'KEY=VALUE KEY=VALUE'")
+    return {key: value for key, _, value in words}
 
 
 def _split(text: str) -> Iterator[str]:
@@ -94,7 +114,7 @@ class Cell:
     @property
     def label(self) -> str:
         """Its values, for people."""
-        return " · ".join(self.values.values()) or "as configured"
+        return " · ".join(map(_short, self.values.values())) or "as configured"
 
 
 @attrs.frozen(eq=False)
@@ -105,6 +125,7 @@ class Comparison:
     out: Path
     overrides: tuple[str, ...] = ()
     axes: tuple[Axis, ...] = ()
+    skip: tuple[Mapping[str, str], ...] = ()  # values that are not wanted together
     seeds: int = attrs.field(default=1, validator=attrs.validators.ge(1))
     protocol: Protocol = attrs.field(factory=lambda: Protocol(checkpoint="last"))
 
@@ -113,21 +134,30 @@ class Comparison:
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
             raise ConfigError(f"--vary {twice[0]}: it is varied twice")
+        for unwanted in self.skip:
+            for key, value in unwanted.items():
+                if not any(axis.key == key and value in axis.values for axis in self.axes):
+                    raise ConfigError(f"--skip {key}={value}: no --vary has this value")
 
     def cells(self) -> list[Cell]:
         """Every point, seeds innermost; an error that all of them share is raised."""
         first = load_config(self.source, self.overrides).seed
-        choices = itertools.product(*(axis.values for axis in self.axes))
-        keys = [axis.key for axis in self.axes]
         cells = [
-            self._cell(dict(zip(keys, values, strict=True)), seed)
-            for values in choices
+            self._cell(values, seed)
+            for values in self._choices()
             for seed in range(first, first + self.seeds)
         ]
         problems = {cell.problem for cell in cells}
         if all(cell.point is None for cell in cells):
-            raise ConfigError("\n".join(sorted(problems)))
+            raise ConfigError("\n".join(sorted(problems)) or "--skip leaves nothing to compare")
         return cells
+
+    def _choices(self) -> Iterator[dict[str, str]]:
+        keys = [axis.key for axis in self.axes]
+        for values in itertools.product(*(axis.values for axis in self.axes)):
+            chosen = dict(zip(keys, values, strict=True))
+            if not any(unwanted.items() <= chosen.items() for unwanted in self.skip):
+                yield chosen
 
     def _cell(self, values: dict[str, str], seed: int) -> Cell:
         words = [*(f"{key}={value}" for key, value in values.items()), f"seed={seed}"]
@@ -145,10 +175,14 @@ class Comparison:
     def commands(self, cell: Cell) -> list[str]:
         """The same point by hand."""
         train = ["elbowroom", "train", self.source, *cell.overrides, "--out", str(cell.folder)]
-        return [shlex.join(train), shlex.join(self._evaluation(cell))]
+        judged = {} if cell.point is None else cell.point.wanted()
+        evaluations = [
+            [*self._evaluation(cell, asked), "--out", str(folder)]
+            for folder, asked in judged.items()
+        ]
+        return [shlex.join(words) for words in (train, *evaluations)]
 
-    def _evaluation(self, cell: Cell) -> list[str]:
-        asked = self.protocol
+    def _evaluation(self, cell: Cell, asked: Protocol) -> list[str]:
         words = ["elbowroom", "evaluate", str(cell.folder)]
         words += ["--samples", str(asked.samples), "--seed", str(asked.seed)]
         words += ["--checkpoint", asked.checkpoint]
@@ -227,7 +261,7 @@ def _standing(cell: Cell) -> State:
     if cell.point is None:
         return State("failed", cell.problem)
     try:
-        return State("waiting" if cell.point.evaluation() is None else "finished")
+        return State("waiting" if cell.point.missing() else "finished")
     except ElbowroomError as error:  # the folder has something else
         return State("failed", str(error))
 
@@ -239,7 +273,7 @@ def _written(cell: Cell) -> Job:
         cell.job.mkdir(parents=True, exist_ok=True)
         for left in ("outcome.json", "progress.json"):
             (cell.job / left).unlink(missing_ok=True)
-        replace_text(cell.job / "job.json", json.dumps(cell.point.record(), indent=1))
+        replace_file(cell.job / "job.json", json.dumps(cell.point.record(), indent=1).encode())
     except OSError as error:
         raise ElbowroomError(f"cannot write to {cell.job}: {error.strerror}") from error
     command = ("-m", "elbowroom.point", str(cell.job.resolve()))

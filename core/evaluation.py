@@ -23,7 +23,7 @@ import attrs
 import torch
 
 from .assembly import build_parts
-from .checkpoint import replace_text
+from .atomic import replace_file
 from .component_spec import ComponentSpec
 from .config import Config, component, parse_spec, to_plain
 from .dataset import Dataset
@@ -254,7 +254,7 @@ def evaluate_run(
         folder.mkdir(parents=True, exist_ok=True)
         if reel is not None and found.calls_mean is not None:
             record["reverse"] = _save_reel(reel, folder)
-        replace_text(folder / "figures.json", json.dumps(finite(record), indent=1))
+        replace_file(folder / "figures.json", json.dumps(finite(record), indent=1).encode())
     except OSError as error:
         raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
     return EvaluationReport(folder, record)

@@ -24,7 +24,7 @@ from typing import Any
 
 import attrs
 
-from .checkpoint import replace_text
+from .atomic import replace_file
 from .config import Config, load_config, to_plain
 from .errors import ElbowroomError
 from .evaluation import Protocol, evaluate_run, evaluation_folder, read_evaluation
@@ -84,12 +84,43 @@ class Point:
             )
         return latest.step == self.config.train.steps
 
+    def wanted(self) -> dict[Path, Protocol]:
+        """Every evaluation of the run, by its folder: the milestones in order, then the end."""
+        train = self.config.train
+        on_the_way = sorted(step for step in set(train.milestones) if step < train.steps)
+        return {
+            **{
+                self.folder / f"evaluation-at-{step}": attrs.evolve(
+                    self.protocol, checkpoint=str(step)
+                )
+                for step in on_the_way
+            },
+            evaluation_folder(self.folder): self.protocol,
+        }
+
+    def missing(self) -> dict[Path, Protocol]:
+        """The evaluations that were not made yet."""
+        return {
+            folder: asked
+            for folder, asked in self.wanted().items()
+            if self._found(folder, asked) is None
+        }
+
     def evaluation(self) -> dict[str, Any] | None:
         """What was found of the finished run by this very protocol, if it was."""
+        return self._found(evaluation_folder(self.folder), self.protocol)
+
+    def milestones(self) -> list[dict[str, Any]]:
+        """What was found along the run, in order; nothing where only its end was looked at."""
+        found = [self._found(folder, asked) for folder, asked in self.wanted().items()]
+        judged = [one for one in found if one is not None]
+        return sorted(judged, key=lambda one: one["step"]) if len(judged) > 1 else []
+
+    def _found(self, folder: Path, asked: Protocol) -> dict[str, Any] | None:
         if not self.trained:
             return None
-        found = read_evaluation(evaluation_folder(self.folder))
-        plain = json.loads(json.dumps(self.protocol.plain()))
+        found = read_evaluation(folder)
+        plain = json.loads(json.dumps(asked.plain()))
         if found is None or found["protocol"] != plain:
             return None
         return found if self._is_of_the_end(found) else None
@@ -98,7 +129,7 @@ class Point:
         """A run that was lengthened has new checkpoints: what was found before is of old ones."""
         run = self.run
         chosen = None if run is None else (run.best() if self._wants_best else run.latest())
-        named = self.protocol.checkpoint not in ("best", "last")
+        named = found["protocol"]["checkpoint"] not in ("best", "last")
         return named or (chosen is not None and chosen.step == found["step"])
 
     @property
@@ -118,16 +149,16 @@ def run_point(job: Path) -> int:
         if result.reason != "finished":
             _end(job, "interrupted", f"at step {result.step} of {result.steps}")
             return result.exit_code
-    if point.evaluation() is None:
-        last = 0.0
+    last = 0.0
 
-        def progress(what: str, done: int, of: int) -> None:
-            nonlocal last
-            if time.monotonic() - last > _OFTEN:
-                note(job, what, done, of)
-                last = time.monotonic()
+    def progress(what: str, done: int, of: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > _OFTEN:
+            note(job, what, done, of)
+            last = time.monotonic()
 
-        evaluate_run(point.folder, (), point.protocol, progress=progress)
+    for folder, protocol in point.missing().items():
+        evaluate_run(point.folder, (), protocol, out=folder, progress=progress)
     _end(job, "finished", "")
     return 0
 
@@ -140,7 +171,7 @@ def note(job: Path, what: str, done: int, of: int) -> None:
 
 
 def _end(job: Path, status: str, reason: str) -> None:
-    replace_text(job / "outcome.json", json.dumps({"status": status, "reason": reason}))
+    replace_file(job / "outcome.json", json.dumps({"status": status, "reason": reason}).encode())
 
 
 def _end_with_parent() -> None:

@@ -74,8 +74,9 @@ def _varied(comparison: Comparison) -> str:
 
 def _point(comparison: Comparison, cell: Cell, state: State) -> dict[str, Any]:
     found: Mapping[str, Any] = {}
+    milestones: list[dict[str, Any]] = []
     if state.status == "finished" and cell.point is not None:
-        found = cell.point.evaluation() or {}
+        found, milestones = cell.point.evaluation() or {}, cell.point.milestones()
     return {
         "name": cell.name,
         "label": cell.label,
@@ -93,6 +94,7 @@ def _point(comparison: Comparison, cell: Cell, state: State) -> dict[str, Any]:
         "train_seconds": found.get("train_seconds"),
         "sampling_seconds": (found.get("seconds") or {}).get("sampling"),
         "reverse": found.get("reverse"),
+        "milestones": [{"step": m["step"], "figures": m["figures"]} for m in milestones],
     }
 
 
@@ -110,6 +112,8 @@ def _group(same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
     done = [point for _, point in same if point["status"] == "finished"]
     config = next((c.point.config for c, _ in same if c.point is not None), None)
     names = dict.fromkeys(name for point in done for name in point["figures"])
+    judged = milestones([point["milestones"] for point in done])
+    runs = [RunFolder(c.folder) for c, p in same if p["status"] == "finished"]
     return {
         "label": cell.label,
         "values": dict(cell.values),
@@ -122,7 +126,8 @@ def _group(same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
         "budget": _budget(config, done),
         "weighting": _weighting(config),
         "names": {} if config is None else _names(config),
-        "curves": _curves([RunFolder(c.folder) for c, p in same if p["status"] == "finished"]),
+        "milestones": judged,
+        "curves": {**_curves(runs), **_milestone_curves(judged)},
         "shown": next((p["name"] for p in done if p["reverse"]), None),
     }
 
@@ -139,6 +144,33 @@ def summary(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "better": first["better"],
         "floor": first["floor"],
         "of": {k: v for k, v in first["of"].items() if k not in ("run", "weights")},
+    }
+
+
+def milestones(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Figure -> its summary at each step that every run was judged at."""
+    at = [{one["step"]: one["figures"] for one in run} for run in runs]
+    steps = sorted(set(at[0]).intersection(*at[1:])) if at else []
+    names = dict.fromkeys(name for run in at for figures in run.values() for name in figures)
+    return {
+        name: {
+            str(step): summary([run[step][name] for run in at])
+            for step in steps
+            if all(name in run[step] for run in at)
+        }
+        for name in names
+    }
+
+
+def over_training(figure: str) -> str:
+    """The name of a figure's curve over the milestones of a run."""
+    return f"{figure}_over_training"
+
+
+def _milestone_curves(judged: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[float]]]:
+    return {
+        over_training(name): [[int(step) for step in at], [one["mean"] for one in at.values()]]
+        for name, at in judged.items()
     }
 
 
@@ -360,20 +392,22 @@ def write_results(results: Mapping[str, Any], out: Path) -> dict[str, Path]:
 
 
 def as_csv(results: Mapping[str, Any]) -> str:
-    """One line a point."""
+    """One line a point, or one for each of its milestones."""
     points = results["points"]
     varied = list(results["vary"])
     figures = list(dict.fromkeys(name for point in points for name in point["figures"]))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    head = [*varied, "seed", "status", "reason", "folder", "step", "parameters", "calls"]
+    head = [*varied, "seed", "status", "reason", "folder", "parameters", "calls", "step"]
     tail = [column for name in figures for column in (name, f"{name}_se", f"{name}_floor")]
     writer.writerow([*head, *tail])
     for point in points:
-        row = [point["values"][key] for key in varied]
-        row += [point[key] for key in head[len(varied) :]]
-        for name in figures:
-            figure = point["figures"].get(name, {})
-            row += [figure.get("value"), figure.get("standard_error"), figure.get("floor")]
-        writer.writerow(["" if value is None else value for value in row])
+        shared = [point["values"][key] for key in varied]
+        shared += [point[key] for key in head[len(varied) : -1]]
+        for judged in point.get("milestones") or [point]:
+            row = [*shared, judged["step"]]
+            for name in figures:
+                figure = judged["figures"].get(name, {})
+                row += [figure.get("value"), figure.get("standard_error"), figure.get("floor")]
+            writer.writerow(["" if value is None else value for value in row])
     return text.getvalue()

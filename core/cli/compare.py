@@ -42,6 +42,12 @@ def compare(
     config: Config,
     overrides: Overrides = None,
     vary: Vary = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'KEY=A ...'", help="Values that are not wanted together; several times."
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each point.")] = 1,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Default: comparisons/CONFIG.")
@@ -69,7 +75,7 @@ def compare(
 
     Example: elbowroom compare digits --vary process=gaussian,masked --vary weighting=elbo,simple
     """
-    from ..comparison import Axis, Comparison
+    from ..comparison import Axis, Comparison, parse_skip
     from ..evaluation import Protocol
 
     protocol = Protocol(
@@ -84,6 +90,7 @@ def compare(
         out or Path("comparisons") / Path(config).stem,
         tuple(overrides or ()),
         tuple(Axis.parse(text) for text in vary or ()),
+        tuple(parse_skip(text) for text in skip or ()),
         seeds,
         protocol,
     )

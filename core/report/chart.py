@@ -10,7 +10,7 @@ import attrs
 from .markup import Markup, joined, tag
 
 WIDTH, HEIGHT = 440, 270
-LEFT, RIGHT, TOP, BOTTOM = 48, 12, 26, 34
+LEFT, RIGHT, TOP, BOTTOM = 48, 20, 26, 34
 _WIDE_RANGE = 12  # beyond this ratio an axis may be logarithmic
 _DECADES = 4  # that such an axis shows, from the top
 

@@ -65,6 +65,7 @@ def _group(k: int, label: str, point: dict[str, Any]) -> dict[str, Any]:
     curves = {
         "loss": [steps, [100.0 / s + k for s in steps]],
         "bits_per_dim": [[50, 100], [3.0, 2.5 + k]],
+        "fid_train_over_training": [[25, 50, 100], [9.0, 4.0 - k, 2.0 + k]],
         "train_bits_per_dim": [steps, [30.0 / s + 2 for s in steps]],
         "elbo_by_level": [levels, [math.exp(-(x**2) / 4) for x in levels]],
         "loss_by_level": [levels, [0.0 if x < 0 else math.exp(-x) for x in levels]],

@@ -13,7 +13,7 @@ import statistics
 import attrs
 import pytest
 from elbowroom.checkpoint import checkpoints
-from elbowroom.comparison import Axis, Comparison, State, last_step, run_comparison
+from elbowroom.comparison import Axis, Comparison, State, last_step, parse_skip, run_comparison
 from elbowroom.errors import ConfigError
 from elbowroom.evaluation import Protocol, evaluation_folder, read_evaluation
 from elbowroom.launcher import Ended, Launcher
@@ -79,6 +79,15 @@ def test_names_are_safe_and_one_for_each_value(values):
     assert all(len(name) <= 60 and name == shlex.quote(name) for name in names)
 
 
+def test_a_component_with_options_has_a_short_label(tmp_path):
+    """Its name first; values that are no components stand as they were typed."""
+    values = "weighting=elbo,{name: sigmoid, k: 2},{name: simple}"
+    made = comparison(tmp_path, values, "train.betas=[0.9, 0.99]")
+    labels = [cell.label.split(" · ") for cell in made.cells()]
+    assert [weighting for weighting, _ in labels] == ["elbo", "sigmoid (k: 2)", "simple"]
+    assert {betas for _, betas in labels} == {"[0.9, 0.99]"}
+
+
 def test_seeds_begin_at_the_config_s_own(tmp_path):
     """``seed=5`` with three seeds is 5, 6, 7."""
     cells = comparison(tmp_path, seeds=3, overrides=("seed=5",)).cells()
@@ -106,6 +115,33 @@ def test_an_axis_is_named_once(tmp_path):
     """Two lists for one key have no meaning."""
     with pytest.raises(ConfigError, match="varied twice"):
         comparison(tmp_path, *TWO, *TWO)
+
+
+def test_unwanted_pairs_are_skipped(tmp_path):
+    """What --skip names together is left out, and only that."""
+    skipping = comparison(
+        tmp_path, *TWO, "weighting=elbo,simple",
+        skip=(parse_skip("process=gaussian weighting=simple"),),
+    )  # fmt: skip
+    assert [tuple(cell.values.values()) for cell in skipping.cells()] == [
+        ("gaussian", "elbo"), ("masked", "elbo"), ("masked", "simple"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "process", "process=", "=masked", "process='masked"])
+def test_a_malformed_skip_is_refused(text):
+    """The error says how it is written."""
+    with pytest.raises(ConfigError, match="--skip"):
+        parse_skip(text)
+
+
+def test_a_skip_must_name_what_is_varied(tmp_path):
+    """A typing mistake does not pass unseen; neither does a grid without points."""
+    with pytest.raises(ConfigError, match="no --vary has this value"):
+        comparison(tmp_path, *TWO, skip=({"process": "gauss"},))
+    nothing = comparison(tmp_path, "process=masked", skip=({"process": "masked"},))
+    with pytest.raises(ConfigError, match="nothing to compare"):
+        nothing.cells()
 
 
 # -- running it
@@ -223,6 +259,45 @@ def test_a_longer_run_goes_on(tmp_path):
     states = run_comparison(longer, [cell], Here())
     assert states[cell.name].status == "finished"
     assert read_evaluation(evaluation_folder(cell.folder))["step"] == 6
+
+
+def test_milestones_are_judged_along_the_run(tmp_path):
+    """Their checkpoints stay, figures are told over the steps, and the end is one of them."""
+    made = comparison(tmp_path, seeds=2, overrides=("train.milestones=[1,3]", "train.keep=1"))
+    cells = made.cells()
+    states = run_comparison(made, cells, Here())
+    for cell in cells:
+        assert [c.step for c in checkpoints(cell.folder / "checkpoints")][:2] == [1, 3]
+    results = collect(made, cells, states)
+    (group,) = results["groups"]
+    judged = group["milestones"]["bits_per_dim"]
+    assert list(judged) == ["1", "3", "4"] and judged["3"]["n"] == 2
+    assert judged["4"]["mean"] == group["figures"]["bits_per_dim"]["mean"]
+    assert len({one["mean"] for one in judged.values()}) == 3  # other weights, other figures
+    assert group["curves"]["bits_per_dim_over_training"][0] == [1, 3, 4]
+    rows = list(csv.DictReader(io.StringIO(as_csv(results))))
+    assert [(row["seed"], row["step"]) for row in rows] == [
+        (str(cell.seed), step) for cell in cells for step in "134"
+    ]
+    again = Here()
+    run_comparison(made, cells, again)
+    assert again.ran == []
+    (by_hand, *_) = cells
+    assert [word.split()[1] for word in made.commands(by_hand)] == ["train", *["evaluate"] * 3]
+
+
+def test_milestones_can_be_asked_for_later(tmp_path, monkeypatch):
+    """A run that kept the checkpoint is judged there without training; one that did not says so."""
+    from elbowroom import point
+
+    made = comparison(tmp_path, overrides=("train.save_every=2", "train.keep=9"))
+    run_comparison(made, made.cells(), Here())
+    monkeypatch.setattr(point, "train", lambda *_, **__: pytest.fail("trained again"))
+    for step, status in ((2, "finished"), (1, "failed")):
+        later = attrs.evolve(made, overrides=(*made.overrides, f"train.milestones=[{step}]"))
+        (state,) = run_comparison(later, later.cells(), Here()).values()
+        assert state.status == status
+    assert "no checkpoint '1'" in state.reason
 
 
 CRASH = """

@@ -67,6 +67,7 @@ def test_everything_is_on_the_page(shown):
     charts = {a["data-chart"] for a in shown.all("figure", **{"class": "chart"})}
     assert charts == {
         "loss", "bits_per_dim", "train_bits_per_dim", "elbo_by_level", "loss_by_level",
+        "fid_train_over_training",
     }  # fmt: skip
     text = " ".join(shown.text)
     for words in ("real data", "not a bound", "6.84", "no luck", "Budgets differ", "1,000"):

@@ -1,0 +1,96 @@
+"""Curves over training and over levels; their values go to the page's script too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..results import over_training, shown_figures
+from .chart import Series, chart
+from .markup import Markup, tag
+from .parts import section, swatch
+
+_CHARTS = (
+    (
+        "loss",
+        "Training loss",
+        "step",
+        "loss",
+        "What each model minimises: weightings differ in scale, so shapes compare, heights do not.",
+    ),
+    (
+        "bits_per_dim",
+        "Validation bits/dim",
+        "step",
+        "bits/dim",
+        "The ELBO on the validation split, EMA weights.",
+    ),
+    (
+        "train_bits_per_dim",
+        "Training bits/dim",
+        "step",
+        "bits/dim",
+        "The ELBO's diffusion term on training batches.",
+    ),
+    (
+        "elbo_by_level",
+        "ELBO by level",
+        "log-SNR λ",
+        "bits/dim per unit of λ",
+        "Where bits are lost: the area under a curve is its bits/dim. Last quarter of training.",
+    ),
+    (
+        "loss_by_level",
+        "Loss by level",
+        "log-SNR λ",
+        "loss, bits/dim per unit of λ",
+        "The same with the weighting: where training looks. Last quarter of training.",
+    ),
+)
+
+
+def curves_section(results: Mapping[str, Any]) -> tuple[Markup | None, dict[str, Any]]:
+    """The charts, and the values behind them by chart."""
+    cards, data = [], {}
+    for name, title, x_title, y_title, words in (*_milestone_charts(results), *_CHARTS):
+        series = [
+            _series(k, group["label"], group["curves"][name])
+            for k, group in enumerate(results["groups"])
+            if group["curves"].get(name)
+        ]
+        drawn = chart(title, x_title, y_title, series, may_bend=name != "elbo_by_level")
+        if drawn is None:
+            continue
+        data[name] = [[one.label, one.colour, list(one.x), list(one.y)] for one in series]
+        caption = tag("figcaption", tag("b", title), tag("span", words))
+        cards.append(tag("figure", caption, drawn, class_="chart", data_chart=name))
+    if not cards:
+        return None, data
+    legend = [
+        tag("button", swatch(k), group["label"], type="button", data_series=k, aria_pressed="true")
+        for k, group in enumerate(results["groups"])
+        if group["finished"]
+    ]
+    several = " Means over seeds." if len(results["seeds"]) > 1 else ""
+    shown = section(
+        "Curves",
+        "curves-section",
+        tag("div", legend, class_="legend"),
+        tag("div", cards, class_="charts"),
+        lead=f"Point at a chart to read it; press a name to hide its line.{several}",
+    )
+    return shown, data
+
+
+def _milestone_charts(results: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
+    """A chart for each figure; those that were measured at the end alone are empty, and dropped."""
+    words = "The same figure at each milestone, by the EMA weights of that step."
+    return [
+        (over_training(name), f"{title} over training", "step", title, words)
+        for name, title in shown_figures(results).items()
+    ]
+
+
+def _series(k: int, label: str, curve: Sequence[Sequence[float]]) -> Series:
+    x, y = curve
+    return Series(label, k, x, y, dots=len(x) < 12)

@@ -1,0 +1,83 @@
+"""The table of figures, each with what it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..results import best_of, floor_of, shown_figures
+from .markup import Markup, joined, tag
+from .parts import number, section, swatch, value_cell
+
+
+def figures_section(results: Mapping[str, Any]) -> Markup:
+    """The table."""
+    names, best = shown_figures(results), best_of(results)
+    head = [tag("th", "model", scope="col")]
+    for name, title in names.items():
+        way = {"lower": " ↓", "higher": " ↑"}.get(_way(results, name) or "", "")
+        head.append(tag("th", title, tag("span", way, class_="way"), scope="col"))
+    rows = []
+    for k, group in enumerate(results["groups"]):
+        cells = [value_cell(group["figures"].get(n), is_best=best.get(n) == k) for n in names]
+        rows.append(tag("tr", tag("th", _name(k, group), scope="row"), cells))
+    floors = [floor_of(results, name) for name in names]
+    if any(floor is not None for floor in floors):
+        cells = [tag("td", "" if f is None else number(f)) for f in floors]
+        rows.append(tag("tr", tag("th", "real data", scope="row"), cells, class_="floor"))
+    table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows), id="results")
+    return section("Figures", "figures", tag("div", table, class_="scroll"), _notes(results, names))
+
+
+def _way(results: Mapping[str, Any], name: str) -> str | None:
+    for group in results["groups"]:
+        if name in group["figures"]:
+            way: str | None = group["figures"][name]["better"]
+            return way
+    return None
+
+
+def _name(k: int, group: Mapping[str, Any]) -> Markup:
+    weighting = group["weighting"] or {}
+    bound = weighting.get("is_bound")
+    badge = None
+    if bound is not None:
+        words = "bound" if bound else "not a bound"
+        kind = "badge yes" if bound else "badge no"
+        badge = tag("span", words, class_=kind, title=weighting["verdict"])
+    lost = len(group["points"]) - group["finished"]
+    missing = tag("span", f"{lost} missing", class_="badge no") if lost else None
+    return joined(swatch(k), tag("span", group["label"], class_="label"), badge, missing)
+
+
+def _notes(results: Mapping[str, Any], names: Mapping[str, str]) -> Markup:
+    seeds, asked = len(results["seeds"]), results["protocol"]
+    spread = f"the standard deviation over {seeds} seeds"
+    if seeds == 1:
+        spread = "the standard error of the figure itself; there is one seed"
+    lines = [
+        f"± is {spread}. “Real data” is the same figure with the test split in the samples' place: "
+        "the floor of FID and KID, the ceiling of IS. ",
+        f"Every run: EMA weights of the {asked['checkpoint']} checkpoint, {asked['samples']} "
+        f"samples, seed {asked['seed']}. ",
+    ]
+    protocols = [
+        tag("li", tag("b", title), " — ", _protocol(results, name)) for name, title in names.items()
+    ]
+    return tag(
+        "div",
+        tag("p", *lines),
+        tag("details", tag("summary", "What each figure is of"), tag("ul", protocols)),
+        class_="notes",
+    )
+
+
+def _protocol(results: Mapping[str, Any], name: str) -> str:
+    of: Mapping[str, Any] = {}
+    for group in results["groups"]:
+        of = group["figures"].get(name, {}).get("of") or of
+    return ", ".join(
+        f"{key.replace('_', ' ')}: {number(v) if isinstance(v, float) else v}"
+        for key, v in of.items()
+        if v is not None
+    )
