@@ -54,8 +54,11 @@ class TableOracle:
 
     def predict(self, process: Process) -> Predict:
         """The exact denoiser: each token's marginal, or the posterior mean."""
+        if "real" in process.traits:
+            return self._mean(process)
         said = process.signature().out_states
-        return self._mean(process) if said is None else self._marginals(process, said)
+        assert said is not None, "a process over tokens asks for their probabilities"
+        return self._marginals(process, said)
 
     def _mean(self, process: Process) -> Predict:
         encoded = process.encode(self.states).double()

@@ -7,6 +7,7 @@ With a = sqrt(share), b = sqrt(1 - share), z = a x + b eps, one lambda serves th
     v      output is a eps - b x                    sees z           (Salimans & Ho 2022)
     flow   output is eps - x                        sees z/(a + b)   (Lipman et al. 2022)
     edm    x = c_skip y + c_out output, y = z/a     sees c_in y      (Karras et al. 2022)
+    levels x = mean of q(k | z) ~ e^output_k N(z; a x_k, b^2)        sees z
 """
 
 from __future__ import annotations
@@ -84,3 +85,22 @@ class PredictEDM(Parametrisation):
 
     def _c_in(self, level: Level) -> Tensor:
         return ((-level.log_snr).exp() + self.data_std**2).rsqrt()
+
+
+@attrs.frozen(eq=False)
+class PredictLevels(Parametrisation):
+    """The output is a logit for each of the V values data can have.
+
+    What z itself says of its element is known in closed form, and multiplied in; the network says
+    only what the other elements tell. So x_hat is right near the data, where every other
+    parametrisation must learn to round to the nearest value.
+    """
+
+    values: Tensor  # [V]
+
+    def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
+        values = self.values.to(output)
+        a, b2 = level.share.unsqueeze(-1), level.noise_share.unsqueeze(-1)
+        distance = (z.unsqueeze(-1) - a.sqrt() * values) ** 2  # [B, *D, V]
+        chances = (output - distance / (2 * b2)).softmax(-1)
+        return RealPrediction(z, level, given_x=(chances @ values).to(z.dtype))

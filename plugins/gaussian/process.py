@@ -14,6 +14,7 @@ factor known from lambda; the parametrisations do it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import attrs
@@ -27,6 +28,7 @@ from .parametrisation import (
     PredictData,
     PredictEDM,
     PredictFlow,
+    PredictLevels,
     PredictNoise,
     PredictVelocity,
 )
@@ -39,22 +41,25 @@ class Gaussian(Process):
     traits: ClassVar[frozenset[str]] = frozenset({"real"})
     natural_schedule: ClassVar[str] = "vp-cosine"
 
-    predict: Literal["eps", "x", "v", "flow", "edm"] = "v"
+    predict: Literal["eps", "x", "v", "flow", "edm", "levels"] = "v"
     data_std: float = attrs.field(default=0.5, validator=attrs.validators.gt(0))
 
     @property
     def parametrisation(self) -> Parametrisation:
         """The object behind ``predict``."""
-        return {
-            "eps": PredictNoise(),
-            "x": PredictData(),
-            "v": PredictVelocity(),
-            "flow": PredictFlow(),
-            "edm": PredictEDM(self.data_std),
-        }[self.predict]
+        made: dict[str, Callable[[], Parametrisation]] = {
+            "eps": PredictNoise,
+            "x": PredictData,
+            "v": PredictVelocity,
+            "flow": PredictFlow,
+            "edm": lambda: PredictEDM(self.data_std),
+            "levels": lambda: PredictLevels(self._values()),
+        }
+        return made[self.predict]()
 
     def signature(self) -> Signature:
-        return Signature(self.data.shape, None, None, self.data.classes, needs_level=True)
+        says = self.data.levels if self.predict == "levels" else None
+        return Signature(self.data.shape, None, says, self.data.classes, needs_level=True)
 
     def encode(self, x: Tensor) -> Tensor:
         check_range(x, self.data.levels)
@@ -103,11 +108,15 @@ class Gaussian(Process):
 
     def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
         z = self.corrupt(x.double(), level, noise)
-        values = self.encode(torch.arange(self.data.levels, device=x.device)).double()  # [V]
+        values = self._values().to(x.device, torch.float64)
         a, b2 = level.share.double().sqrt(), level.noise_share.double()
         distance = (z.unsqueeze(-1) - a.unsqueeze(-1) * values) ** 2  # [B, *D, V]
         log_p = (-distance / (2 * b2.unsqueeze(-1))).log_softmax(-1)
         return -log_p.gather(-1, self._nearest(x).unsqueeze(-1)).flatten(1).sum(1)
+
+    def _values(self) -> Tensor:
+        """Every value an element of the data can have, [V]."""
+        return self.encode(torch.arange(self.data.levels))
 
     def _nearest(self, x: Tensor) -> Tensor:
         """The integer whose encoding is nearest to x."""

@@ -8,6 +8,7 @@ import pytest
 import torch
 from elbowroom import DataSpec, Level, Noise, Process, Step
 from elbowroom.conformance import check_process
+from elbowroom.oracle import TableOracle
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosine
@@ -33,6 +34,7 @@ def test_built_in_processes_keep_every_law(process):
         (Masked(), VPCosine()),
         (Gaussian(), Cosine(eps=1e-5)),
         (Gaussian(), Flow()),
+        (Gaussian(predict="levels"), VPCosine()),
     ],
 )
 def test_any_schedule_serves_any_process(process, schedule):
@@ -80,6 +82,41 @@ def test_a_perfect_network_is_read_as_perfect(predict, lam, x, eps):
     torch.testing.assert_close(prediction.x, x, rtol=1e-6, atol=1e-8)
     torch.testing.assert_close(prediction.eps, eps, rtol=1e-6, atol=1e-8)
     assert float(process.plain_loss(x, z, prediction, level)) < 1e-10
+
+
+@given(
+    chances=st.lists(st.floats(0.01, 1), min_size=2, max_size=9),
+    lam=st.floats(-8, 14),
+    drawn=st.integers(0, 8),
+    eps=st.floats(-3, 3),
+)
+@settings(deadline=None)
+def test_logits_over_levels_are_read_as_a_posterior_mean(chances, lam, drawn, eps):
+    """With the true chances as output, x_hat is what Bayes' rule says: the oracle's."""
+    table = TableOracle(
+        torch.arange(len(chances))[:, None], tensor(chances) / float(tensor(chances).sum())
+    )
+    process = Gaussian(predict="levels").bind(DataSpec((1,), len(chances)))
+    assert process.signature().out_states == len(chances)
+    level = Level.at(tensor([[lam]]), process)
+    x = process.encode(torch.tensor([[drawn % len(chances)]])).double()
+    z = level.share.sqrt() * x + level.noise_share.sqrt() * eps
+    ours = process.read(table.probabilities.log().reshape(1, 1, -1), z, level)
+    torch.testing.assert_close(ours.x, table.predict(process)(z, level).x, rtol=1e-6, atol=1e-9)
+
+
+def test_levels_need_no_learning_near_the_data():
+    """A network that says nothing loses half a nat with v and nothing with levels, in float32."""
+    x = torch.arange(17)[:, None]
+    losses = {}
+    for predict in ("v", "levels"):
+        process = Gaussian(predict=predict).bind(DataSpec((1,), 17))
+        level = Level.at(torch.full((17, 1), 12.9), process)
+        z = process.corrupt(process.encode(x), level, Noise.of(0, 17))
+        silent = torch.zeros(17, 1, 17) if predict == "levels" else torch.zeros(17, 1)
+        loss = process.plain_loss(process.encode(x), z, process.read(silent, z, level), level)
+        losses[predict] = float(loss.mean())
+    assert losses["levels"] < 1e-6 < 0.1 < losses["v"]
 
 
 def test_networks_see_what_their_papers_say():
