@@ -20,6 +20,7 @@ from elbowroom.metric import Figure, Metric, Subject
 from torch import Tensor
 
 _SHARE = 0.01
+_EXACT_FLOAT32 = 2**24  # integers up to here
 _KEPT = 2**26  # values of the train split that are kept at hand; more are read each time
 
 
@@ -65,25 +66,36 @@ class Neighbours(Metric):
 
 
 class Train:
-    """The training examples, as something to be near to."""
+    """The training examples, as something to be near to.
+
+    Squared distances of integers are integers: as |a|^2 - 2ab + |b|^2 they are exact wherever the
+    type holds every integer up to twice the largest, so a copy has distance zero.
+    """
 
     def __init__(self, split: Split, levels: int, batch_size: int) -> None:
-        self.split, self._scale, self._size = split, 1 / (levels - 1), batch_size
-        first = split.take(torch.arange(1)).x
-        self._kept: list[Tensor] | None = None
-        if len(split) * first.numel() <= _KEPT:
-            self._kept = [self._rows(batch.x) for batch in split.batches(4096)]
+        self.split, self._top, self._size = split, levels - 1, batch_size
+        count = split.take(torch.arange(1)).x.numel()
+        largest = 2 * self._top**2 * count
+        self._dtype = torch.float32 if largest < _EXACT_FLOAT32 else torch.float64
+        self._kept: list[tuple[Tensor, Tensor]] | None = None
+        if len(split) * count <= _KEPT:
+            self._kept = [self._known(batch.x) for batch in split.batches(4096)]
 
     def _rows(self, x: Tensor) -> Tensor:
-        return x.flatten(1).float() * self._scale
+        return x.flatten(1).to(self._dtype)
+
+    def _known(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Training examples [N, D], and their |b|^2."""
+        rows = self._rows(x)
+        return rows, (rows**2).sum(1)
 
     def distance(self, x: Tensor) -> Tensor:
         """[B] float64: how far each of the integers [B, *shape] is from the nearest of them."""
         rows = self._rows(x)
-        nearest = torch.full((len(rows),), torch.inf)
-        known = self._kept or (self._rows(b.x) for b in self.split.batches(self._size))
-        for part in known:
-            # exact differences, no |a|^2 - 2ab + |b|^2: a copy has distance zero
-            apart = torch.cdist(rows, part, compute_mode="donot_use_mm_for_euclid_dist")
+        nearest = torch.full((len(rows),), torch.inf, dtype=self._dtype)
+        known = self._kept or (self._known(b.x) for b in self.split.batches(self._size))
+        for part, squares in known:
+            apart = torch.addmm(squares, rows, part.T, alpha=-2)  # |b|^2 - 2ab
             nearest = torch.minimum(nearest, apart.min(1).values)
-        return nearest.double() / math.sqrt(rows.shape[1])
+        squared = (nearest + (rows**2).sum(1)).double()
+        return (squared / rows.shape[1]).sqrt() / self._top
