@@ -1,12 +1,13 @@
 """Speed, measured side by side in one process.
 
-Rivals are timed in turns, round after round, so that a busy machine is busy for all of them; what
-is told are medians with their spread, ratios within a round, and shares of the matrix-multiply
-peak measured in the same rounds.
+Rivals are timed in turns, round after round, so that a busy machine is busy for all of them, and in
+the opposite order every other round, so that none always follows the same one. What is told are
+medians with their spread, ratios within a round, and shares of the matrix-multiply peak measured in
+the same rounds.
 
     overhead     our train step / a bare loop of the same network, loss and optimiser, written out
-                 below as one would by hand
-    peak share   floating-point operations of the step / its time / the peak
+                 below as one would by hand; for masked processes and Gaussian ones that predict v
+    peak share   floating-point operations of matrix products and convolutions / time / the peak
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import attrs
@@ -78,9 +79,10 @@ class BenchReport:
         return 2 * _SIDE**3 / self.timings["matmul"].median
 
     @property
-    def overhead(self) -> Timing:
-        """Our train step over the bare loop."""
-        return self.timings["train step"].over(self.timings["bare loop"])
+    def overhead(self) -> Timing | None:
+        """Our train step over the bare loop, where there is one."""
+        bare = self.timings.get("bare loop")
+        return None if bare is None else self.timings["train step"].over(bare)
 
     def record(self) -> dict[str, Any]:
         """Plain numbers."""
@@ -91,10 +93,11 @@ class BenchReport:
                 rows[name]["peak_share"] = self.flops[name] / timing.median / self.peak
             if name in self.sampler_calls:
                 rows[name]["calls"] = self.sampler_calls[name]
+        ratio = self.overhead
         return {
             "timings": rows,
             "images_per_second": self.batch_size / self.timings["train step"].median,
-            "overhead": {"ratio": self.overhead.median, "spread": self.overhead.spread},
+            "overhead": ratio and {"ratio": ratio.median, "spread": ratio.spread},
             "matmul_flops": self.peak,
             "parameters": self.parameters,
             "peak_bytes": self.peak_bytes,
@@ -108,38 +111,38 @@ def bench(
     *,
     rounds: int = 7,
     samples: int = 16,
+    only: Collection[str] | None = None,
     watch: Callable[[int, str], None] = lambda *_: None,
 ) -> BenchReport:
-    """Time a config's training and sampling."""
+    """Time a config's training and sampling; ``only`` names the samplers, None takes all."""
     parts = build_parts(config)
     if parts.data is None:
         raise ConfigError("data: a benchmark needs a data set, and this config names none")
-    ours, bare = _training(parts, parts.data), _BareLoop(parts, parts.data)
-    model = ours.model
-    samplers = _samplers(parts, registry)
-    labels = _labels(parts.data, samples)
-    rivals: dict[str, Callable[[], object]] = {
-        "matmul": _matmul(),
-        "train step": ours.turn,
-        "bare loop": bare.turn,
-        "data": lambda: ours.training.feed.split.take(ours.training.feed.rows(0)),
+    samplers = _chosen(_samplers(parts, registry), only)
+    ours = _training(parts, parts.data)
+    training: dict[str, Callable[[], object]] = {"matmul": _matmul(), "train step": ours.turn}
+    if _can_be_written_out(parts):
+        training["bare loop"] = _BareLoop(parts, parts.data).turn
+    training["data"] = lambda: ours.training.feed.split.take(ours.training.feed.rows(0))
+    labels, calls = _labels(parts.data, samples), dict[str, float]()
+    sampling = {
+        f"sampler {name}": _sampling(ours.model, sampler, samples, labels, calls, name)
+        for name, sampler in samplers.items()
     }
-    calls: dict[str, float] = {}
-    for name, sampler in samplers.items():
-        rivals[f"sampler {name}"] = _sampling(model, sampler, samples, labels, calls, name)
     for _ in range(2):  # allocators, kernels and caches
-        for name in ("matmul", "train step", "bare loop", "data"):
-            rivals[name]()
+        for run in training.values():
+            run()
+    rivals = {**training, **sampling}
     seconds: dict[str, list[float]] = {name: [] for name in rivals}
     for turn in range(rounds):
-        for name, run in rivals.items():
+        for name in list(rivals)[:: -1 if turn % 2 else 1]:
             watch(turn, name)
             began = time.perf_counter()
-            run()
+            rivals[name]()
             seconds[name].append(time.perf_counter() - began)
-    flops = {"matmul": float(2 * _SIDE**3), "train step": _flops(bare.turn)}
-    flops["bare loop"] = flops["train step"]
+    flops = {name: _flops(run) for name, run in rivals.items() if name != "data"}
     ours.training.feed.close()
+    model = ours.model
     return BenchReport(
         {name: Timing(tuple(values)) for name, values in seconds.items()},
         flops,
@@ -168,6 +171,12 @@ class _Ours:
     def turn(self) -> None:
         self.training.step(self.n)
         self.n += 1
+
+
+def _can_be_written_out(parts: Parts) -> bool:
+    """Does the bare loop below compute the loss of this process?"""
+    says = getattr(parts.process, "predict", None)
+    return "absorbing" in parts.process.traits or says == "v"
 
 
 def _training(parts: Parts, data: Dataset) -> _Ours:
@@ -249,6 +258,16 @@ def _samplers(parts: Parts, registry: Registry) -> dict[str, Sampler]:
         # a step-by-step walk is an option of this sampler, not of the contract
         found["ancestral, every step"] = attrs.evolve(walking, skip=False)  # type: ignore[call-arg]
     return found
+
+
+def _chosen(found: dict[str, Sampler], only: Collection[str] | None) -> dict[str, Sampler]:
+    if only is None:
+        return found
+    for name in only:
+        if name not in found:
+            known = ", ".join(found)
+            raise ConfigError(f"--sampler {name}: none of that name serves here; there are {known}")
+    return {name: sampler for name, sampler in found.items() if name in only}
 
 
 def _labels(data: Dataset, count: int) -> Tensor | None:

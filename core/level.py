@@ -77,6 +77,11 @@ class Level:
         """The levels of some of the samples; one level for all stays that."""
         return self._map(lambda value: value[index]) if self.log_snr.ndim else self
 
+    def unbind(self) -> list[Level]:
+        """Levels [N] one by one, each a single number that broadcasts as it is."""
+        fields = (self.t, self.log_snr, self.rate, self.price, self.elbo_weight)
+        return [Level(*values) for values in zip(*(f.unbind() for f in fields), strict=True)]
+
     def per_example(self, batch: int = 1) -> Tensor:
         """lambda as the denoiser takes it: [B], or per position where it differs there."""
         lam = self.log_snr

@@ -90,10 +90,10 @@ class Path:
         self.first = self.process.prior(self.noise) if z is None else z
         return self.first
 
-    def together(self, levels: Level, z: Tensor, index: int) -> Step:
-        """Interval ``index`` of a grid for all samples z [B, *D]: its levels are single numbers."""
-        rows = self.calls.new_full((len(z),), index)
-        return Step(rows, levels.select(index), levels.select(index + 1), levels.select(0))
+    def together(self, levels: Sequence[Level], index: int) -> Step:
+        """Interval ``index`` of a grid for all samples: its levels are single numbers."""
+        rows = self.calls.new_full(self.calls.shape, index)
+        return Step(rows, levels[index], levels[index + 1], levels[0])
 
     def step(self, levels: Level, z: Tensor, index: Tensor) -> Step:
         """Interval ``index`` [B] of a grid, for samples z [B, *D]; levels stay in float64."""

@@ -128,8 +128,9 @@ class SteppingSampler(Sampler):
         path, levels = self.path(model, noise, cond), self.levels(model)
         z = path.start(z)
         yield Frame(z, 0)
+        one_by_one = levels.unbind()
         for i in range(self.steps):
-            z = self.advance(path, z, path.together(levels, z, i)).to(z.dtype)
+            z = self.advance(path, z, path.together(one_by_one, i)).to(z.dtype)
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)
 

@@ -27,6 +27,13 @@ def bench(
     ] = "digits",
     rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Turns each rival takes.")] = 7,
     samples: Annotated[int, typer.Option(metavar="N", min=1, help="Samples a turn.")] = 16,
+    sampler: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only these samplers; all that fit if none is named."),
+    ] = None,
+    no_samplers: Annotated[
+        bool, typer.Option("--no-samplers", help="Training alone; for large networks.")
+    ] = False,
     json: JSON = False,
 ) -> None:
     """Train step, sampling, overhead over a bare loop, share of the machine's matmul peak.
@@ -45,6 +52,7 @@ def bench(
             registry(),
             rounds=rounds,
             samples=samples,
+            only=() if no_samplers else sampler,
             watch=lambda turn, name: status.update(f"round {turn + 1} of {rounds}: {name}"),
         )
     if json:
@@ -70,10 +78,13 @@ def _print(report: BenchReport) -> None:
         )
     out = console()
     out.print(listing)
-    out.print(
-        f"{record['images_per_second']:.0f} images/s in training; overhead over the bare loop "
-        f"{record['overhead']['ratio'] - 1:+.1%} (± {record['overhead']['spread']:.1%})"
+    ratio = record["overhead"]
+    overhead = (
+        f"overhead over the bare loop {ratio['ratio'] - 1:+.1%} (± {ratio['spread']:.1%})"
+        if ratio
+        else "no bare loop is written out for this process"
     )
+    out.print(f"{record['images_per_second']:.0f} images/s in training; {overhead}")
     out.print(
         f"matmul peak {record['matmul_flops'] / 1e9:.0f} GFLOP/s on {record['threads']} threads; "
         f"{record['parameters']:,} parameters; peak memory {record['peak_bytes'] / 2**20:.0f} MiB"

@@ -31,14 +31,10 @@ class DDIM(SteppingSampler):
 
     def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
         prediction: RealPrediction = path.predict(z, step.level)
-        b2 = step.to.noise_share
+        of_x, b2 = step.to.share.sqrt().to(z.dtype), step.to.noise_share
+        if not self.eta:
+            return of_x * prediction.x + b2.sqrt().to(z.dtype) * prediction.eps
         fresh = self.eta**2 * b2 * -torch.expm1(step.level.log_snr - step.to.log_snr)  # sigma^2
-        of_x, of_eps, sigma = (
-            factor.to(z.dtype)
-            for factor in (step.to.share.sqrt(), (b2 - fresh).clamp(min=0).sqrt(), fresh.sqrt())
-        )
-        moved = of_x * prediction.x + of_eps * prediction.eps
-        if self.eta:
-            eps = path.noise.at(step.index).normal("reverse", z.shape[1:], z.dtype)
-            moved = moved + sigma * eps
-        return moved
+        of_eps, sigma = ((b2 - fresh).clamp(min=0).sqrt().to(z.dtype), fresh.sqrt().to(z.dtype))
+        eps = path.noise.at(step.index).normal("reverse", z.shape[1:], z.dtype)
+        return of_x * prediction.x + of_eps * prediction.eps + sigma * eps

@@ -30,6 +30,25 @@ def test_bench_times_every_rival_in_every_round(process):
     assert told["timings"]["sampler ancestral"]["calls"] <= 5
 
 
+def test_samplers_can_be_chosen_or_left_out():
+    """Large networks are measured in training alone; a name that is not there is an error."""
+    few = elbowroom("bench", *TINY, "--rounds", 1, "--sampler", "ancestral", "--json").json
+    assert [name for name in few["timings"] if "sampler" in name] == ["sampler ancestral"]
+    assert 0 < few["timings"]["sampler ancestral"]["peak_share"] < 1
+    none = elbowroom("bench", *TINY, "--rounds", 1, "--no-samplers", "--json").json
+    assert not [name for name in none["timings"] if "sampler" in name]
+    wrong = elbowroom("bench", *TINY, "--sampler", "ddim")
+    assert wrong.code == 2 and "ancestral" in wrong.err
+
+
+def test_no_overhead_is_claimed_where_nothing_is_written_out():
+    """The bare loop knows v alone: another parametrisation has none."""
+    given = ("process={name: gaussian, predict: levels}", *TINY, "--rounds", 1, "--no-samplers")
+    told = elbowroom("bench", *given, "--json").json
+    assert told["overhead"] is None and "bare loop" not in told["timings"]
+    assert "no bare loop" in elbowroom("bench", *given).out
+
+
 def test_ratios_are_taken_within_a_round():
     """A round in which everything was slow does not count against either rival."""
     ours, theirs = Timing((1.0, 10.0, 1.1)), Timing((1.0, 10.0, 1.0))
