@@ -1,0 +1,155 @@
+"""Tables and a picture of finished comparisons, as they stand in docs/results.md.
+
+    elbowroom compare digits train.milestones=[250,500] --vary ... --seeds 3 --out DIR
+    python docs/benchmarks/quality.py DIR --out docs/images/quality.png
+
+Prints a Markdown table of the figures at the end and one of FID at each milestone; draws FID
+against training steps, a panel for each value of the first thing that was varied, bars the
+standard deviation over seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+COLUMNS = {
+    "bits_per_dim": ("bits/dim", 3),
+    "fid_train": ("FID train", 2),
+    "fid_test": ("FID test", 2),
+    "kid_test": ("KID test", 3),
+    "is": ("IS", 2),
+    "neighbours_mean": ("distance to train", 4),
+    "neighbours_copied": ("copied", 4),
+}
+
+
+def shown(summary: dict[str, Any] | None, digits: int) -> str:
+    if summary is None or summary["mean"] is None:
+        return ""
+    spread = "" if summary["sd"] is None else f" ± {summary['sd']:.{digits}f}"
+    return f"{summary['mean']:.{digits}f}{spread}"
+
+
+def plain(label: str) -> str:
+    """``{name: gaussian, predict: levels}`` as ``gaussian, predict: levels``."""
+    return label.replace("{name: ", "").replace("}", "")
+
+
+def row(*cells: str) -> None:
+    print("| " + " | ".join(cells) + " |")
+
+
+def head(*cells: str) -> None:
+    row(*cells)
+    row(*["---"] * len(cells))
+
+
+def figures(groups: list[dict[str, Any]]) -> None:
+    head("model", "bound?", *(title for title, _ in COLUMNS.values()))
+    for group in groups:
+        bound = {True: "yes", False: "no", None: "?"}[(group["weighting"] or {}).get("is_bound")]
+        said = [shown(group["figures"].get(name), digits) for name, (_, digits) in COLUMNS.items()]
+        row(plain(group["label"]), bound, *said)
+    floors = {name: group["figures"].get(name, {}).get("floor") for group in groups[:1]
+              for name in COLUMNS}  # fmt: skip
+    cells = ["" if f is None else f"{f:.{COLUMNS[name][1]}f}" for name, f in floors.items()]
+    row("*real data*", "", *cells)
+
+
+def milestones(groups: list[dict[str, Any]], name: str) -> None:
+    steps = list(groups[0]["milestones"].get(name, {}))
+    head("model", *(f"{step} steps" for step in steps))
+    for group in groups:
+        at = group["milestones"].get(name, {})
+        row(plain(group["label"]), *(shown(at.get(step), 2) for step in steps))
+
+
+def draw(groups: list[dict[str, Any]], path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    first = next(iter(groups[0]["values"]))
+    panels = list(dict.fromkeys(group["values"][first] for group in groups))
+    colours: dict[str, str] = {}
+    figure = Figure(figsize=(4.6 * len(panels), 3.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)[0]
+    for panel, value in zip(axes, panels, strict=True):
+        for group in groups:
+            at = group["milestones"].get("fid_test")
+            if group["values"][first] != value or not at:
+                continue
+            label = " · ".join(v for k, v in group["values"].items() if k != first) or value
+            colour = colours.setdefault(label, f"C{len(colours)}")
+            panel.errorbar(
+                [int(step) for step in at],
+                [one["mean"] for one in at.values()],
+                [one["sd"] or 0 for one in at.values()],
+                fmt="o-",
+                markersize=3,
+                linewidth=1.3,
+                capsize=2,
+                color=colour,
+                label=label,
+            )
+        floor = groups[0]["figures"]["fid_test"]["floor"]
+        if floor is not None:
+            panel.axhline(floor, color="grey", linewidth=0.8, linestyle=":")
+        panel.set_title(plain(value), fontsize=10)
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        steps = [int(step) for step in groups[0]["milestones"]["fid_test"]]
+        panel.set_xticks(steps, [f"{step}" for step in steps])
+        panel.set_yticks([1, 2, 3, 5, 10, 20, 30], ["1", "2", "3", "5", "10", "20", "30"])
+        panel.minorticks_off()
+        panel.set_xlabel("training steps")
+        panel.set_ylabel("FID against test images")
+        panel.grid(alpha=0.25, which="both")
+        panel.legend(frameon=False, fontsize=8)
+    figure.savefig(path, dpi=120)
+
+
+def show_samples(results: dict[str, Any], folder: Path, path: Path) -> None:
+    """The first samples of one run of each group, none picked."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.image import imread
+
+    runs = {point["name"]: point["folder"] for point in results["points"]}
+    shown_groups = [group for group in results["groups"] if group["shown"]]
+    figure = Figure(figsize=(12, 0.5 + 1.9 * -(-len(shown_groups) // 2)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(-(-len(shown_groups) // 2), 2, squeeze=False).ravel()
+    for panel in axes:
+        panel.axis("off")
+    for panel, group in zip(axes, shown_groups, strict=False):
+        picture = imread(folder / runs[group["shown"]] / "evaluation" / "samples.png")
+        panel.imshow(picture, cmap="gray", interpolation="nearest")
+        panel.set_title(plain(group["label"]), fontsize=10)
+    figure.savefig(path, dpi=90)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("comparison", type=Path, help="the folder of a comparison")
+    parser.add_argument("--out", type=Path, help="a PNG of FID against training steps")
+    parser.add_argument("--samples", type=Path, help="a PNG of samples side by side")
+    options = parser.parse_args()
+    results = json.loads((options.comparison / "results.json").read_text("utf-8"))
+    groups = [group for group in results["groups"] if group["finished"]]
+    figures(groups)
+    if any(group["milestones"] for group in groups):
+        for name in ("fid_train", "fid_test", "bits_per_dim"):
+            print(f"\n{name}")
+            milestones(groups, name)
+    if options.out:
+        draw(groups, options.out)
+    if options.samples:
+        show_samples(results, options.comparison, options.samples)
+
+
+if __name__ == "__main__":
+    main()
