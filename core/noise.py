@@ -4,11 +4,10 @@ Every random number in the library is a pure function of
 
     (seed, position of the sample in the global batch, step, label, element),
 
-computed by the counter-based generator Philox4x32-10 (Salmon et al. 2011, "Parallel random
-numbers: as easy as 1, 2, 3"). The same sample therefore comes out at batch size 1 and 64, on
-1 and 8 ranks, on the CPU and on a GPU, and a resumed run replays its noise without any saved
-generator state. The label says what the number is for ("mask", "value", ...), so two uses never
-share numbers by accident, and asking twice gives the same answer.
+computed by the counter-based generator :mod:`elbowroom.philox`. The same sample therefore comes out
+at batch size 1 and 64, on 1 and 8 ranks, on the CPU and on a GPU, and a resumed run replays its
+noise without any saved generator state. The label says what the number is for ("mask", "value",
+...), so two uses never share numbers by accident, and asking twice gives the same answer.
 """
 
 from __future__ import annotations
@@ -20,32 +19,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from .philox import WORD, philox, philox_on_cpu
+
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-_WORD = 0xFFFFFFFF
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_WEYL = (0x9E3779B9, 0xBB67AE85)
-_SHARED = _WORD  # the position whose stream belongs to the whole batch
-
-
-def philox(
-    counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Philox4x32-10: four 32-bit words (held in int64) for each 128-bit counter.
-
-    Products of two 32-bit words wrap modulo 2^64 in int64, so the low 64 bits are exact and
-    both halves can be read off: the same bits on every device.
-    """
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
-    for _ in range(10):
-        p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        c0, c2 = (p1 >> 32 & _WORD) ^ c1 ^ k0, (p0 >> 32 & _WORD) ^ c3 ^ k1
-        c1, c3 = p1 & _WORD, p0 & _WORD
-        k0, k1 = k0 + _WEYL[0] & _WORD, k1 + _WEYL[1] & _WORD
-    return c0, c1, c2, c3
+_SHARED = WORD  # the position whose stream belongs to the whole batch
 
 
 @cache
@@ -120,32 +100,51 @@ class Noise:
 
     def shared_uniform(self, label: str) -> float:
         """One number on (0, 1) for the whole global batch at this step."""
-        import torch
-
         if not isinstance(self.step, int):
             raise TypeError("a number shared by the batch needs one step for the whole batch")
-        whole = attrs.evolve(self, positions=torch.tensor([_SHARED]))
-        return float(whole.uniform(label))
+        a, b, _, _ = philox((0, _SHARED, self.step, _label_word(label)), self._key)
+        return ((a >> 6 << 26 | b >> 6) + 0.5) * 2.0**-52
+
+    @property
+    def _key(self) -> tuple[int, int]:
+        return self.seed & WORD, self.seed >> 32
 
     def _words(self, label: str, shape: Sequence[int], per_element: int) -> list[Tensor]:
-        """``per_element`` random 32-bit words for each element, each [B, *shape]."""
-        import torch
-
+        """``per_element`` random 32-bit words for each element, each [B, *shape] int64."""
         batch, size = len(self), 1
         for side in shape:
             size *= side
         blocks = -(-size * per_element // 4)
-        zero = torch.zeros((batch, blocks), dtype=torch.int64, device=self.device)
-        step = self.step if isinstance(self.step, int) else self.step[:, None]
-        words = philox(
-            (
-                zero + torch.arange(blocks, device=self.device),
-                zero + self.positions[:, None],
-                zero + step,
-                zero + _label_word(label),
-            ),
-            (self.seed & _WORD, self.seed >> 32),
-        )
-        flat = torch.stack(words, dim=-1).reshape(batch, 4 * blocks)[:, : size * per_element]
-        elements = flat.reshape(batch, *shape, per_element)
+        draw = self._blocks_on_cpu if self.device.type == "cpu" else self._blocks
+        flat = draw(_label_word(label), blocks).reshape(batch, 4 * blocks)
+        elements = flat[:, : size * per_element].reshape(batch, *shape, per_element)
         return list(elements.unbind(-1))
+
+    def _blocks(self, label: int, blocks: int) -> Tensor:
+        """[B, blocks, 4] words, computed where the positions are."""
+        import torch
+
+        zero = torch.zeros((len(self), blocks), dtype=torch.int64, device=self.device)
+        step = self.step if isinstance(self.step, int) else self.step[:, None]
+        counter = (
+            zero + torch.arange(blocks, device=self.device),
+            zero + self.positions[:, None],
+            zero + step,
+            zero + label,
+        )
+        return torch.stack(philox(counter, self._key), dim=-1)
+
+    def _blocks_on_cpu(self, label: int, blocks: int) -> Tensor:
+        """The same words, by the faster way there is on a CPU."""
+        import numpy as np
+        import torch
+
+        step = np.array([self.step]) if isinstance(self.step, int) else self.step.numpy()
+        even = np.empty((2, len(step), blocks), dtype=np.uint32)
+        even[0], even[1] = np.arange(blocks), step[:, None]
+        odd = np.empty((2, len(self), 1), dtype=np.uint32)
+        odd[0], odd[1] = self.positions[:, None].numpy(), label
+        words = np.empty((len(self), blocks, 2, 2), dtype=np.int64)
+        for n, pair in enumerate(philox_on_cpu(even, odd, self._key)):
+            words[..., n] = np.moveaxis(pair, 0, -1)
+        return torch.from_numpy(words)

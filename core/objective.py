@@ -130,12 +130,12 @@ class Objective:
         z = self.process.corrupt(x, level, noise)
         plain = self.process.plain_loss(x, z, predict(z, level), level)  # [B, *D]
 
-        def total(weight: Tensor) -> Tensor:
+        def total(weight: Tensor, plain: Tensor) -> Tensor:
             return (weight.to(plain.dtype) * plain).flatten(1).sum(1) / density.to(plain.dtype)
 
-        losses = total(weight) + penalty
+        losses = total(weight, plain) + penalty
         loss = self.normaliser(losses, self.process.units(z), mean_over_ranks)
-        elbo = total(spread(exact.elbo_weight, x)).detach()
+        elbo = total(spread(exact.elbo_weight, x), plain.detach())
         return Losses(loss, losses.detach(), elbo, exact.per_example())
 
 

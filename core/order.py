@@ -23,14 +23,17 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .noise import philox
+from .philox import WORD, philox
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
-_WORD = 0xFFFFFFFF
+    Words = NDArray[np.int64]
+
 _ROUNDS = 8  # four times each half; a multiple of four, as Philox answers four words at a time
 _LABEL = 0x6F726465  # "orde": keeps these words apart from the noise of the same seed
 _LARGEST = 1 << 48  # beyond it F, of 32 bits, would no longer spread evenly over Z_a and Z_b
@@ -60,21 +63,18 @@ def permute(slots: Tensor, size: int, seed: int, epoch: Tensor | int = 0) -> Ten
     _check_size(size)
     if not 0 <= seed < 1 << 64:
         raise ValueError(f"a seed lies in 0 .. 2^64-1, not {seed}")
-    shape, slots = slots.shape, slots.long().reshape(-1)
-    epochs = torch.as_tensor(epoch).reshape(-1)
-    # A batch lies in one epoch or two: their keys are found by name, not for every element.
-    distinct, which = torch.unique(epochs, return_inverse=True)
-    table = torch.tensor([_round_keys(seed, int(e)) for e in distinct], dtype=torch.int64)
-    keys = table.to(slots.device)[which.to(slots.device)].expand(len(slots), -1)  # [N, rounds]
+    shape, device = slots.shape, slots.device
+    start = slots.long().cpu().reshape(-1).numpy()
+    keys = _keys(seed, torch.as_tensor(epoch).cpu().reshape(-1).numpy(), len(start))
     a = math.isqrt(size - 1) + 1  # ceil(sqrt(size))
     b = -(-size // a)
-    image = _feistel(slots, a, b, keys)
-    outside = (image >= size).nonzero().squeeze(1)
+    image = _feistel(start, a, b, keys)
+    outside = (image >= size).nonzero()[0]
     while len(outside):
-        walked = _feistel(image[outside], a, b, keys[outside])
+        walked = _feistel(image[outside], a, b, keys[:, outside])
         image[outside] = walked
         outside = outside[walked >= size]
-    return image.reshape(shape)
+    return torch.from_numpy(image).reshape(shape).to(device)
 
 
 def _check_size(size: int) -> None:
@@ -82,29 +82,37 @@ def _check_size(size: int) -> None:
         raise ValueError(f"an order needs 1 to 2^48 elements, not {size}")
 
 
-def _feistel(i: Tensor, a: int, b: int, keys: Tensor) -> Tensor:
+def _keys(seed: int, epochs: NDArray[np.int64], count: int) -> Words:
+    """[rounds, count] the key of each round for each element."""
+    import numpy as np
+
+    # A batch lies in one epoch or two: their keys are found by name, not for every element.
+    distinct, which = np.unique(epochs, return_inverse=True)
+    table = np.array([_round_keys(seed, int(e)) for e in distinct], dtype=np.int64)
+    return np.broadcast_to(table.T[:, which], (_ROUNDS, count))
+
+
+def _feistel(i: Words, a: int, b: int, keys: Words) -> Words:
     left, right = i // b, i % b
-    rounds = keys.unbind(1)
-    for even, odd in zip(rounds[::2], rounds[1::2], strict=True):
+    for even, odd in zip(keys[::2], keys[1::2], strict=True):
         left = (left + _mix(right, even)) % a
         right = (right + _mix(left, odd)) % b
     return left * b + right
 
 
-def _mix(value: Tensor, key: Tensor) -> Tensor:
+def _mix(value: Words, key: Words) -> Words:
     """32 well-mixed bits of a half and a key; int64 products wrap, so the low word is exact."""
-    h = value + key & _WORD
-    h = (h ^ h >> 16) * 0x85EBCA6B & _WORD
-    h = (h ^ h >> 13) * 0xC2B2AE35 & _WORD
+    h = value + key & WORD
+    h = (h ^ h >> 16) * 0x85EBCA6B & WORD
+    h = (h ^ h >> 13) * 0xC2B2AE35 & WORD
     return h ^ h >> 16
 
 
 @lru_cache(maxsize=64)
 def _round_keys(seed: int, epoch: int) -> tuple[int, ...]:
     """One 32-bit word for each round."""
-    key = (seed & _WORD, seed >> 32)
-    words: tuple[Any, ...] = ()
+    key = (seed & WORD, seed >> 32)
+    words: tuple[int, ...] = ()
     for block in range(_ROUNDS // 4):
-        counter: Any = (epoch & _WORD, epoch >> 32, block, _LABEL)  # Philox of plain integers
-        words += philox(counter, key)
+        words += philox((epoch & WORD, epoch >> 32, block, _LABEL), key)
     return words

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 class RealPrediction:
     """A guess of real-valued data, in whichever form is asked for.
 
-    Either the data or the noise is given; each other form is computed once, when first read.
+    The data, the noise or the velocity is given, or more than one of them; each other form is
+    computed once, when first read.
     """
 
     z: Tensor
     level: Level
     given_x: Tensor | None = None
     given_eps: Tensor | None = None
+    given_v: Tensor | None = None
 
     @cached_property
     def signal(self) -> Tensor:
@@ -42,6 +44,8 @@ class RealPrediction:
         """The expected data."""
         if self.given_x is not None:
             return self.given_x
+        if self.given_v is not None:  # a^2 + b^2 = 1
+            return self.signal * self.z - self.sigma * self.given_v
         return (self.z - self.sigma * self.eps) / self.signal
 
     @cached_property
@@ -49,11 +53,15 @@ class RealPrediction:
         """The expected noise."""
         if self.given_eps is not None:
             return self.given_eps
+        if self.given_v is not None:
+            return self.sigma * self.z + self.signal * self.given_v
         return (self.z - self.signal * self.x) / self.sigma
 
     @cached_property
     def v(self) -> Tensor:
         """The velocity a eps - b x of Salimans & Ho."""
+        if self.given_v is not None:
+            return self.given_v
         return self.signal * self.eps - self.sigma * self.x
 
     @cached_property

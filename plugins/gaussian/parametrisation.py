@@ -46,11 +46,10 @@ class PredictData(Parametrisation):
 
 
 class PredictVelocity(Parametrisation):
-    """The output is a eps - b x; as a^2 + b^2 = 1, x = a z - b v and eps = b z + a v."""
+    """The output is the velocity a eps - b x."""
 
     def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
-        a, b = level.share.sqrt(), level.noise_share.sqrt()
-        return RealPrediction(z, level, given_x=a * z - b * output, given_eps=b * z + a * output)
+        return RealPrediction(z, level, given_v=output)
 
 
 class PredictFlow(Parametrisation):

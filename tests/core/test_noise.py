@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from elbowroom import Noise
-from elbowroom.noise import philox
+from elbowroom.philox import philox, philox_on_cpu
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,9 +27,27 @@ KNOWN_ANSWERS = [  # the generator's authors' own test vectors
 
 @pytest.mark.parametrize(("counter", "key", "words"), KNOWN_ANSWERS)
 def test_philox_gives_the_known_answers(counter, key, words):
-    """The generator agrees with its published test vectors."""
+    """In tensors, in Python's integers and in arrays, it agrees with its published vectors."""
     got = philox(tuple(torch.tensor(c) for c in counter), key)
     assert tuple(int(word) for word in got) == words
+    assert philox(counter, key) == words
+    even, odd = (np.array(counter[n::2], dtype=np.uint32).reshape(2, 1) for n in (0, 1))
+    even, odd = philox_on_cpu(even, odd, key)
+    assert tuple(np.stack((even, odd), 1).reshape(-1).tolist()) == words
+
+
+@given(
+    seed=st.integers(0, 2**64 - 1),
+    step=st.one_of(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 2**32 - 1), min_size=3)),
+    blocks=st.integers(0, 5),
+)
+def test_the_cpu_draws_what_other_devices_draw(seed, step, blocks):
+    """The two ways to compute words agree, for one step and for a step per sample."""
+    batch = 3 if isinstance(step, int) else len(step)
+    noise = Noise.of(seed, batch).at(step if isinstance(step, int) else torch.tensor(step))
+    noise = noise.select(torch.arange(batch).flip(0))
+    here, there = noise._blocks_on_cpu(7, blocks), noise._blocks(7, blocks)
+    assert torch.equal(here.reshape(batch, blocks, 4), there)
 
 
 @given(

@@ -396,4 +396,6 @@ def test_a_prediction_of_real_data_in_every_form_is_one_prediction():
     by_eps = RealPrediction(z, level, given_eps=by_x.eps)
     torch.testing.assert_close(by_eps.x, x)
     torch.testing.assert_close(by_eps.v, by_x.v)
+    by_v = RealPrediction(z, level, given_v=by_x.v)
+    torch.testing.assert_close((by_v.x, by_v.eps, by_v.score), (x, by_x.eps, by_x.score))
     torch.testing.assert_close(by_x.score, -by_x.eps / level.noise_share.sqrt())

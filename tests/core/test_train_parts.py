@@ -18,7 +18,7 @@ from elbowroom.interrupt import Interrupt
 from elbowroom.learning_rate import learning_rate
 from elbowroom.noise import Noise
 from elbowroom.observer import Observers, RunEvent
-from elbowroom.update import clip, dropout_seed, gradient_norm
+from elbowroom.update import clip, dropout_seed, gradient_norm, seed_dropout
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -231,3 +231,13 @@ def test_an_observer_that_fails_is_left_out_and_the_others_go_on(tmp_path):
     observers.tell("step_logged", RunEvent(tmp_path, 2, 5, {}))
     assert sound.steps == [1, 2]
     assert muted.steps == []
+
+
+def test_dropout_is_seeded_as_torch_seeds_it_and_nothing_is_kept():
+    """The numbers of ``torch.manual_seed``, without its growing list of devices to seed later."""
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        expected, waiting = torch.rand(3), len(torch.cuda._queued_calls)
+        seed_dropout(7, CPU.device)
+        assert torch.equal(torch.rand(3), expected)
+        assert len(torch.cuda._queued_calls) == waiting
