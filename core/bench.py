@@ -1,9 +1,9 @@
 """Speed, measured side by side in one process.
 
-Rivals are timed in turns, round after round, so that a busy machine is busy for all of them, and in
-the opposite order every other round, so that none always follows the same one. What is told are
-medians with their spread, ratios within a round, and shares of the matrix-multiply peak measured in
-the same rounds.
+Rivals are timed in turns, round after round, so that a busy machine is busy for all of them. Our
+train step and the bare loop stand side by side and change places every other round, so that each
+follows the other as often as it follows the rest. What is told are medians with their spread,
+ratios within a round, and shares of the matrix-multiply peak measured in the same rounds.
 
     overhead     our train step / a bare loop of the same network, loss and optimiser, written out
                  below as one would by hand; for masked processes and Gaussian ones that predict v
@@ -12,6 +12,8 @@ the same rounds.
 
 from __future__ import annotations
 
+import itertools
+import math
 import resource
 import statistics
 import sys
@@ -57,6 +59,18 @@ class Timing:
         low, _, high = statistics.quantiles(self.seconds, n=4)
         return (high - low) / 2 / self.median
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the median itself lies, 95 times in 100 or more; the range of few rounds.
+
+        Each round is above the true median or below it, as a coin falls: that alone says how many
+        rounds from either end it can be, whatever their distribution.
+        """
+        n, values = len(self.seconds), sorted(self.seconds)
+        beyond = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n // 2))
+        k = sum(chance <= 0.025 for chance in beyond)
+        return values[max(k - 1, 0)], values[min(n - k, n - 1)]
+
     def over(self, other: Timing) -> Timing:
         """The ratio to a rival, within each round."""
         return Timing(tuple(a / b for a, b in zip(self.seconds, other.seconds, strict=True)))
@@ -93,16 +107,20 @@ class BenchReport:
                 rows[name]["peak_share"] = self.flops[name] / timing.median / self.peak
             if name in self.sampler_calls:
                 rows[name]["calls"] = self.sampler_calls[name]
-        ratio = self.overhead
         return {
             "timings": rows,
             "images_per_second": self.batch_size / self.timings["train step"].median,
-            "overhead": ratio and {"ratio": ratio.median, "spread": ratio.spread},
+            "overhead": None if self.overhead is None else _ratio(self.overhead),
             "matmul_flops": self.peak,
             "parameters": self.parameters,
             "peak_bytes": self.peak_bytes,
             "threads": torch.get_num_threads(),
         }
+
+
+def _ratio(ratio: Timing) -> dict[str, float]:
+    low, high = ratio.interval
+    return {"ratio": ratio.median, "low": low, "high": high}
 
 
 def bench(
@@ -120,10 +138,14 @@ def bench(
         raise ConfigError("data: a benchmark needs a data set, and this config names none")
     samplers = _chosen(_samplers(parts, registry), only)
     ours = _training(parts, parts.data)
-    training: dict[str, Callable[[], object]] = {"matmul": _matmul(), "train step": ours.turn}
+    feed = ours.training.feed
+    training: dict[str, Callable[[], object]] = {
+        "matmul": _matmul(),
+        "data": lambda: feed.split.take(feed.rows(0)),
+        "train step": ours.turn,
+    }
     if _can_be_written_out(parts):
         training["bare loop"] = _BareLoop(parts, parts.data).turn
-    training["data"] = lambda: ours.training.feed.split.take(ours.training.feed.rows(0))
     labels, calls = _labels(parts.data, samples), dict[str, float]()
     sampling = {
         f"sampler {name}": _sampling(ours.model, sampler, samples, labels, calls, name)
@@ -132,16 +154,16 @@ def bench(
     for _ in range(2):  # allocators, kernels and caches
         for run in training.values():
             run()
-    rivals = {**training, **sampling}
-    seconds: dict[str, list[float]] = {name: [] for name in rivals}
+    rivals = {**sampling, **training}
+    seconds: dict[str, list[float]] = {name: [] for name in [*training, *sampling]}
     for turn in range(rounds):
-        for name in list(rivals)[:: -1 if turn % 2 else 1]:
+        for name in _order(list(rivals), turn):
             watch(turn, name)
             began = time.perf_counter()
             rivals[name]()
             seconds[name].append(time.perf_counter() - began)
     flops = {name: _flops(run) for name, run in rivals.items() if name != "data"}
-    ours.training.feed.close()
+    feed.close()
     model = ours.model
     return BenchReport(
         {name: Timing(tuple(values)) for name, values in seconds.items()},
@@ -151,6 +173,11 @@ def bench(
         sum(p.numel() for p in model.parameters()),
         peak_memory(),
     )
+
+
+def _order(names: list[str], turn: int) -> list[str]:
+    """The last two, our train step and the bare loop, change places every other turn."""
+    return [*names[:-2], *names[-2:][:: -1 if turn % 2 else 1]]
 
 
 def peak_memory() -> int:

@@ -80,7 +80,8 @@ def _print(report: BenchReport) -> None:
     out.print(listing)
     ratio = record["overhead"]
     overhead = (
-        f"overhead over the bare loop {ratio['ratio'] - 1:+.1%} (± {ratio['spread']:.1%})"
+        f"overhead over the bare loop {ratio['ratio'] - 1:+.1%} "
+        f"(95 %: {ratio['low'] - 1:+.1%} to {ratio['high'] - 1:+.1%})"
         if ratio
         else "no bare loop is written out for this process"
     )
