@@ -10,25 +10,19 @@ It is a function of the training examples and of this file: the same weights com
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from elbowroom import Dataset, DataSpec
-from elbowroom.atomic import write_atomically
-from elbowroom.cache_home import cache_home
 from elbowroom.dataset import Split
-from elbowroom.errors import ElbowroomError, IncompatibleError
+from elbowroom.errors import IncompatibleError
 from elbowroom.order import indices
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from .features import FeatureNetwork, weights_digest
+from .kept import Kept, code_digest, data_digest
 
 VECTOR = 64  # features of a picture
 _STEPS, _BATCH, _RATE = 600, 128, 3e-3
@@ -39,7 +33,7 @@ _LOOK = 512  # examples at once where nothing is learned
 class Classifier(FeatureNetwork):
     """Convolutions with stride 2 down to about 4x4, then one hidden layer and the classes."""
 
-    name = "classifier"
+    name, code = "classifier", code_digest(__file__)
 
     def __init__(self, data: DataSpec) -> None:
         super().__init__()
@@ -76,30 +70,34 @@ class Classifier(FeatureNetwork):
         return {"features_test_accuracy": round(self.accuracy, 4)}
 
 
-def classifier(data: Dataset) -> Classifier:
-    """The data set's own network: out of the cache, or trained now and kept."""
+def classifier(data: Dataset, digest: str | None = None) -> Classifier:
+    """The data set's own network: out of the cache, or trained now and kept.
+
+    ``digest`` is the data's, where it is known already.
+    """
     with torch.random.fork_rng():  # its first weights are drawn, and not used
         network = Classifier(data.spec)
-    kept = cache_home() / "features" / f"classifier-{_key(data)[:32]}.safetensors"
-    if not _read(network, kept):
+    kept = Kept.of("classifier", code_digest(__file__), digest or data_digest(data))
+    if not _take(network, kept):
         _train(network, data.split("train"))
         network.accuracy = _accuracy(network, data.split("test"))
-        _keep(network, kept)
+        kept.write(network.state_dict(), {"test_accuracy": network.accuracy})
     network.digest = weights_digest(network)
     return network.requires_grad_(False).eval()
 
 
-def _key(data: Dataset) -> str:
-    """sha256 of the examples it learns from and is tested on, and of how it is made."""
-    total = hashlib.sha256(Path(__file__).read_bytes())
-    total.update(repr((data.spec.shape, data.spec.levels, data.spec.classes)).encode())
-    for name in ("train", "test"):
-        for batch in data.split(name).batches(_LOOK):
-            assert batch.y is not None, "a data set with classes has labels"
-            total.update(batch.x.to(torch.int32).contiguous().numpy().tobytes())
-            total.update(batch.y.to(torch.int32).contiguous().numpy().tobytes())
-        total.update(name.encode())
-    return total.hexdigest()
+def _take(network: Classifier, kept: Kept) -> bool:
+    """Take the weights out of the cache, if they are there and fit."""
+    found = kept.read()
+    if found is None:
+        return False
+    weights, about = found
+    try:
+        network.load_state_dict(weights)
+        network.accuracy = float(about["test_accuracy"])
+    except (KeyError, ValueError, TypeError, RuntimeError):
+        return False  # something else under this name: it will be made again
+    return True
 
 
 def _train(network: Classifier, split: Split) -> None:
@@ -143,24 +141,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _read(network: Classifier, path: Path) -> bool:
-    """Take the weights out of the cache, if they are there and whole."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = json.loads(file.metadata()["about"])
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no dict
-        network.load_state_dict(weights)
-        network.accuracy = float(about["test_accuracy"])
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError, RuntimeError):
-        return False  # not there, or not whole: it will be made again
-    return True
-
-
-def _keep(network: Classifier, path: Path) -> None:
-    about = {"about": json.dumps({"test_accuracy": network.accuracy})}
-    weights = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
-    with contextlib.suppress(OSError, ElbowroomError):  # a cache that cannot be written is no fault
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, save(weights, about))

@@ -23,6 +23,8 @@ from elbowroom.metric import Subject
 from elbowroom.reference import find_reference, is_reference
 from torch import Tensor, nn
 
+from .kept import data_digest
+
 
 @attrs.frozen(eq=False)
 class Features:
@@ -37,6 +39,7 @@ class FeatureNetwork(nn.Module, ABC):
 
     name: str
     digest: str  # sha256 of the weights
+    code: str | None = None  # sha256 of all code that turns pictures into features, where known
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -46,6 +49,11 @@ class FeatureNetwork(nn.Module, ABC):
     @abstractmethod
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Integers [B, H, W, C] -> vectors [B, F] and logits [B, K], or None for these."""
+
+    @property
+    def identity(self) -> tuple[str, str] | None:
+        """Code and weights; None: not known, so nothing it says may be kept."""
+        return None if self.code is None else (self.code, self.digest)
 
     def protocol(self) -> dict[str, Any]:
         """What a figure says of it."""
@@ -101,7 +109,7 @@ def _made(features: str, subject: Subject) -> FeatureNetwork:
 def _classifier(subject: Subject, _: str | None) -> FeatureNetwork:
     from .classifier import classifier
 
-    return classifier(subject.data)
+    return classifier(subject.data, subject.once("data digest", lambda: data_digest(subject.data)))
 
 
 def _inception(subject: Subject, path: str | None) -> FeatureNetwork:

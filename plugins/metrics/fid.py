@@ -17,6 +17,7 @@ from elbowroom.metric import Figure, Metric, Subject
 from torch import Tensor, nn
 
 from .features import Eye, eye
+from .kept import of_real_data
 
 SPLITS = ("train", "test")
 
@@ -45,19 +46,30 @@ class FID(Metric):
 
     def prepare(self, subject: Subject) -> None:
         self._eye = eye(self.features, subject)
-        self._against, self._counts = {}, {}
-        floor = None
-        for split in SPLITS:
-            self._counts[split] = len(subject.data.split(split))
-            for seen in self._eye.over(split, subject.data, subject.batch_size):
-                size = seen.vectors.shape[1]
-                floor = floor or distance(size)
-                if split not in self._against:
-                    self._against[split] = distance(size)
-                self._against[split].update(seen.vectors, real=True)
-                floor.update(seen.vectors, real=split == "train")
-        assert floor is not None, "a data set has examples"
+        self._counts = {split: len(subject.data.split(split)) for split in SPLITS}
+        real = of_real_data(
+            subject, __file__, self._eye.network.identity, (), lambda: self._sums(subject)
+        )
+        self._against = {split: distance(len(real[f"{split} sum"])) for split in SPLITS}
+        floor = distance(len(real["train sum"]))
+        for split, one in self._against.items():
+            _set_sums(one, "real", real, split)
+            _set_sums(floor, "real" if split == "train" else "fake", real, split)
         self._floor = float(floor.compute())
+
+    def _sums(self, subject: Subject) -> dict[str, Tensor]:
+        """torchmetrics' sums over each split."""
+        sums = {}
+        for split in SPLITS:
+            one: Any = None
+            for seen in self._eye.over(split, subject.data, subject.batch_size):
+                one = one or distance(seen.vectors.shape[1])
+                one.update(seen.vectors, real=True)
+            assert one is not None, "a data set has examples"
+            sums[f"{split} sum"] = one.real_features_sum
+            sums[f"{split} products"] = one.real_features_cov_sum
+            sums[f"{split} count"] = one.real_features_num_samples
+        return sums
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:
         vectors = self._eye(samples).vectors
@@ -77,6 +89,15 @@ class FID(Metric):
             )
             for split, one in self._against.items()
         }
+
+
+def _set_sums(one: Any, kind: str, sums: dict[str, Tensor], split: str) -> None:
+    """Let torchmetrics' FID go on from sums, as its ``update`` would leave it."""
+    setattr(one, f"{kind}_features_sum", sums[f"{split} sum"])
+    setattr(one, f"{kind}_features_cov_sum", sums[f"{split} products"])
+    setattr(one, f"{kind}_features_num_samples", sums[f"{split} count"])
+    one.orig_dtype = torch.float64
+    one._update_count += 1
 
 
 def distance(size: int) -> Any:

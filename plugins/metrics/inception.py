@@ -22,6 +22,7 @@ from elbowroom.picture import has_picture
 from torch import Tensor, nn
 
 from .features import FeatureNetwork
+from .kept import code_digest
 
 VARIABLE = "ELBOWROOM_INCEPTION"
 
@@ -37,7 +38,7 @@ _AT_ONCE = 32  # a picture of 299x299 takes megabytes on its way through
 class Inception(FeatureNetwork):
     """A scripted Inception, and how the data's integers become its input."""
 
-    name = "inception"
+    name, code = "inception", code_digest(__file__)
 
     def __init__(self, network: nn.Module, digest: str, data: DataSpec) -> None:
         super().__init__()

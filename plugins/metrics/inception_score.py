@@ -20,6 +20,7 @@ from elbowroom.metric import Figure, Metric, Subject
 from torch import Tensor
 
 from .features import Eye, eye
+from .kept import of_real_data
 
 
 @attrs.define(eq=False)
@@ -35,10 +36,18 @@ class InceptionScore(Metric):
 
     def prepare(self, subject: Subject) -> None:
         self._eye = eye(self.features, subject)
-        self._score, real = Score(self.splits), Score(self.splits)
+        self._score = Score(self.splits)
+        real = of_real_data(
+            subject, __file__, self._eye.network.identity, (self.splits,), lambda: self._of(subject)
+        )
+        self._floor = float(real["score"])
+
+    def _of(self, subject: Subject) -> dict[str, Tensor]:
+        """The score of the test split."""
+        real = Score(self.splits)
         for seen in self._eye.over("test", subject.data, subject.batch_size):
             real.update(self._logits(seen.logits))
-        self._floor = real.compute()[0]
+        return {"score": torch.tensor(real.compute()[0], dtype=torch.float64)}
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:
         self._score.update(self._logits(self._eye(samples).logits))

@@ -19,6 +19,7 @@ from elbowroom.metric import Figure, Metric, Subject
 from torch import Tensor
 
 from .features import Eye, eye
+from .kept import of_real_data
 
 SPLITS = ("train", "test")
 
@@ -37,13 +38,27 @@ class KID(Metric):
 
     def prepare(self, subject: Subject) -> None:
         self._eye = eye(self.features, subject)
-        reference = {split: self._reference(split, subject) for split in SPLITS}
-        self._against = {s: Discrepancy(rows, self.block) for s, rows in reference.items()}
-        self._floor = {}
-        for split, rows in reference.items():
-            real = Discrepancy(rows, self.reference_limit)
-            real.update(reference["test" if split == "train" else "train"])
-            self._floor[split] = real.compute()[0]
+        settings = (self.reference_limit,)
+        real = of_real_data(
+            subject, __file__, self._eye.network.identity, settings, lambda: self._real(subject)
+        )
+        self._against = {
+            split: Discrepancy(real[f"{split} rows"], self.block, real[f"{split} pairs"])
+            for split in SPLITS
+        }
+        self._floor = {split: float(real[f"{split} floor"]) for split in SPLITS}
+
+    def _real(self, subject: Subject) -> dict[str, Tensor]:
+        """The reference of each split, its own pairs, and KID of the other split against it."""
+        rows = {split: self._reference(split, subject) for split in SPLITS}
+        pairs = {split: _pairs(some.double()) for split, some in rows.items()}
+        found = {}
+        for split, other in zip(SPLITS, reversed(SPLITS), strict=True):
+            one = Discrepancy(rows[split], self.reference_limit, pairs[split])
+            one.update(rows[other])
+            found[f"{split} rows"], found[f"{split} pairs"] = rows[split], pairs[split]
+            found[f"{split} floor"] = torch.tensor(one.compute()[0], dtype=torch.float64)
+        return found
 
     def _reference(self, split: str, subject: Subject) -> Tensor:
         """[N, F] features of the split, thinned evenly where it is larger than the limit."""
@@ -53,7 +68,7 @@ class KID(Metric):
         looked = [
             self._eye(part.take(some).x).vectors.clone() for some in rows.split(subject.batch_size)
         ]
-        return torch.cat(looked)
+        return _compact(torch.cat(looked))
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:
         vectors = self._eye(samples).vectors
@@ -73,11 +88,11 @@ class KID(Metric):
 class Discrepancy:
     """KID of a stream of vectors against a reference [N, F], in constant memory."""
 
-    def __init__(self, reference: Tensor, block: int) -> None:
+    def __init__(self, reference: Tensor, block: int, among: Tensor | None = None) -> None:
         self.reference = reference.double()
         self._block = block
         self._waiting = self.reference.new_empty(0, reference.shape[1])
-        self._among = _pairs(self.reference)
+        self._among = _pairs(self.reference) if among is None else among
         self._sums = torch.zeros(3, dtype=torch.float64)  # weights, weighted values, squares
         self._blocks = 0
 
@@ -107,6 +122,12 @@ class Discrepancy:
         """Weight, weighted KID, weighted square of one block."""
         value = _pairs(block) + self._among - 2 * _kernel(block, self.reference).mean()
         return torch.stack((torch.ones_like(value), value, value**2)) * len(block)
+
+
+def _compact(x: Tensor) -> Tensor:
+    """The same numbers in half the room, where they came in single precision."""
+    single = x.float()
+    return single if torch.equal(single.double(), x) else x
 
 
 def _kernel(a: Tensor, b: Tensor) -> Tensor:

@@ -19,6 +19,8 @@ from elbowroom.dataset import Split
 from elbowroom.metric import Figure, Metric, Subject
 from torch import Tensor
 
+from .kept import of_real_data
+
 _SHARE = 0.01
 _EXACT_FLOAT32 = 2**24  # integers up to here
 _KEPT = 2**26  # values of the train split that are kept at hand; more are read each time
@@ -38,12 +40,17 @@ class Neighbours(Metric):
         self._train = Train(
             subject.data.split("train"), subject.data.spec.levels, subject.batch_size
         )
-        batches = subject.data.split("test").batches(subject.batch_size)
-        real = torch.cat([self._train.distance(batch.x) for batch in batches])
+        pixels = ("", "")  # looked at as they are
+        real = of_real_data(subject, __file__, pixels, (), lambda: self._real(subject))["distances"]
         self._near = float(real.quantile(_SHARE))
         copied = float((real < self._near).double().mean())
         self._floor = (float(real.mean()), float(real.min()), copied)
         self._sums, self._least = torch.zeros(4, dtype=torch.float64), math.inf
+
+    def _real(self, subject: Subject) -> dict[str, Tensor]:
+        """How far each test example is from train."""
+        batches = subject.data.split("test").batches(subject.batch_size)
+        return {"distances": torch.cat([self._train.distance(batch.x) for batch in batches])}
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:
         d = self._train.distance(samples.cpu())
