@@ -25,6 +25,7 @@ import attrs
 from .assembly import Parts, build_model, build_parts
 from .config import Config, load_config, to_plain
 from .errors import ConfigError, ElbowroomError
+from .metric import LOOK
 
 if TYPE_CHECKING:
     import torch
@@ -150,7 +151,7 @@ def sample(
 def evaluate(
     model: Diffusion | str | PathLike[str],
     *,
-    batch_size: int = 250,
+    batch_size: int = LOOK,
     device: torch.device | str = "cpu",
     **protocol: Any,
 ) -> Evaluation:

@@ -281,7 +281,7 @@ def _written(cell: Cell) -> Job:
 
 
 def _warm_up(protocol: Protocol, cells: Sequence[Cell]) -> None:
-    """Make once what all points would make at the same time: feature networks in the cache."""
+    """Make once what all points would make at the same time: what metrics keep of real data."""
     seen: list[Any] = []
     for cell in cells:
         spec = cell.point.config.data if cell.point else None

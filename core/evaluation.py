@@ -29,7 +29,7 @@ from .config import Config, component, parse_spec, to_plain
 from .dataset import Dataset
 from .diffusion import Diffusion
 from .errors import ElbowroomError, IncompatibleError
-from .metric import Figure, Metric, Subject, as_figure
+from .metric import LOOK, Figure, Metric, Subject, as_figure
 from .options import options_of
 from .picture import has_picture
 from .reel import Reel, save_small_png
@@ -104,7 +104,7 @@ def evaluate(
     data: Dataset,
     protocol: Protocol | None = None,
     *,
-    batch_size: int = 250,
+    batch_size: int = LOOK,
     device: torch.device | str = "cpu",
     of: Mapping[str, Any] | None = None,
     watch: Callable[[int, Frame], None] | None = None,
@@ -211,7 +211,7 @@ def evaluate_run(
     protocol: Protocol | None = None,
     *,
     out: str | PathLike[str] | None = None,
-    batch_size: int = 250,
+    batch_size: int = LOOK,
     device: torch.device | str = "cpu",
     progress: Progress = lambda *_: None,
 ) -> EvaluationReport:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..metric import LOOK
 from .show import JSON, console, number, print_json, table
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def evaluate(
     samples: Samples = 1000,
     seed: Seed = 0,
     checkpoint: Checkpoint = "best",
-    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Samples at once.")] = 250,
+    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Samples at once.")] = LOOK,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Default: RUN/evaluation.")
     ] = None,

@@ -483,3 +483,22 @@ def test_equal_protocols_compare_equal():
     one = Protocol(metrics=({"name": "kid", "block": 5}, "fid"), features="inception")
     plain = json.loads(json.dumps(one.plain()))
     assert Protocol(**{**plain, "metrics": tuple(plain["metrics"])}) == one
+
+
+def test_what_points_need_of_real_data_is_made_once_before_them(tmp_path, monkeypatch):
+    """Two points at once find it in the cache, under the very key they ask with."""
+    monkeypatch.setenv("ELBOWROOM_CACHE", str(tmp_path / "cache"))
+    asked = comparison(tmp_path, *TWO)
+    found = []
+
+    class Looking(Here):
+        def run(self, jobs, at_once):
+            found.append(kept())
+            return super().run(jobs, at_once)
+
+    def kept():
+        return sorted(file.name for file in (tmp_path / "cache").rglob("*.safetensors"))
+
+    states = run_comparison(asked, asked.cells(), Looking(), jobs=2)
+    assert {state.status for state in states.values()} == {"finished"}
+    assert len(found[0]) == 1 and kept() == found[0]
