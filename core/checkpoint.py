@@ -37,7 +37,7 @@ from .errors import ElbowroomError
 
 FORMAT = 1
 _NAME = re.compile(r"step-(\d{9,})")
-_STATE = "state.json"
+STATE = "state.json"
 
 
 class CheckpointError(ElbowroomError):
@@ -92,7 +92,7 @@ def best(found: Iterable[Checkpoint]) -> Checkpoint | None:
 def _state(path: Path) -> dict[str, Any] | str:
     """What its state file says, or why the checkpoint cannot be used."""
     try:
-        state = json.loads((path / _STATE).read_text("utf-8"))
+        state = json.loads((path / STATE).read_text("utf-8"))
         if state["format"] > FORMAT:
             return f"it has format {state['format']}, of a newer elbowroom"
         for name, size in state["files"].items():
@@ -129,7 +129,7 @@ def write_checkpoint(
             atomic.force(file)
             sizes[file.name] = file.stat().st_size
         words = {"format": FORMAT, "step": step, **state, "files": sizes}
-        atomic.write_forced(aside / _STATE, json.dumps(words, indent=1).encode())
+        atomic.write_forced(aside / STATE, json.dumps(words, indent=1).encode())
         atomic.force(aside)
         aside.rename(final)
         atomic.force(folder)

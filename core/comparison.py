@@ -8,7 +8,9 @@
       report.html      the same to be looked at (elbowroom.report)
 
 What is finished is not run again; what failed is shown with its reason while the others go on; what
-was interrupted goes on from its last checkpoint at the next call.
+was interrupted goes on from its last checkpoint at the next call. Points that differ in the sampler
+alone are trained once: the others wait for the first of them and take its training over
+(elbowroom.adoption).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import itertools
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +27,7 @@ from typing import Any, Literal
 
 import attrs
 
+from .adoption import training_of
 from .atomic import replace_file
 from .config import load_config, to_plain
 from .errors import ConfigError, ElbowroomError
@@ -147,6 +150,7 @@ class Comparison:
             for values in self._choices()
             for seed in range(first, first + self.seeds)
         ]
+        cells = _trained_once(cells)
         problems = {cell.problem for cell in cells}
         if all(cell.point is None for cell in cells):
             raise ConfigError("\n".join(sorted(problems)) or "--skip leaves nothing to compare")
@@ -191,6 +195,20 @@ class Comparison:
         return words + (["--features", asked.features] if asked.features else [])
 
 
+def _trained_once(cells: Sequence[Cell]) -> list[Cell]:
+    """Let points whose training is the same know the first of them: it is trained for all."""
+    first: dict[str, Path] = {}
+    found = []
+    for cell in cells:
+        if cell.point is not None:
+            training = json.dumps(training_of(cell.point.config), sort_keys=True)
+            folder = first.setdefault(training, cell.folder)
+            if folder != cell.folder:
+                cell = attrs.evolve(cell, point=attrs.evolve(cell.point, like=folder))  # noqa: PLW2901  # the same cell, knowing more
+        found.append(cell)
+    return found
+
+
 def _slug(word: str) -> str:
     """A name that any file system and shell takes as it is, still one for each word."""
     plain = word.replace("=", "-", 1)
@@ -233,13 +251,12 @@ def run_comparison(
     if not missing:
         watch(states)
         return states
-    made = [_written(cell) for cell in missing]
     by_name = {cell.name: cell for cell in missing}
     with Interrupt() as interrupt:
         watch(states)
         if len(missing) > 1 and jobs > 1:
             _warm_up(comparison.protocol, missing)
-        with closing(launcher.run(made, jobs)) as events:  # type: ignore[type-var]  # a generator
+        with closing(_events(launcher, _waves(missing), jobs)) as events:
             for event in events:
                 if event is not None:
                     states[event.name] = _ended(by_name[event.name], event)
@@ -254,6 +271,24 @@ def run_comparison(
             states[name] = _after_interrupt(by_name[name])
     watch(states)
     return states
+
+
+def _events(
+    launcher: Launcher, waves: Sequence[Sequence[Job]], jobs: int
+) -> Generator[Ended | None, None, None]:
+    for wave in waves:
+        with closing(launcher.run(wave, jobs)) as events:  # type: ignore[type-var]  # a generator
+            yield from events
+
+
+def _waves(cells: Sequence[Cell]) -> list[list[Job]]:
+    """Jobs: first of the points that train, then of those that take a training over."""
+    coming = {cell.folder for cell in cells}
+    waves: tuple[list[Job], list[Job]] = ([], [])
+    for cell in cells:
+        assert cell.point is not None
+        waves[cell.point.like in coming].append(_written(cell))
+    return [wave for wave in waves if wave]
 
 
 def _standing(cell: Cell) -> State:

@@ -1,7 +1,8 @@
 """One point of a comparison: a config, trained in a folder of its own and evaluated.
 
 ``python -m elbowroom.point JOB`` does what ``elbowroom train`` and ``elbowroom evaluate`` do by
-hand, as far as it is not done yet. JOB is a folder that a comparison wrote ``job.json`` into:
+hand, as far as it is not done yet; training that another point has done is taken over from it. JOB
+is a folder that a comparison wrote ``job.json`` into:
 
     job.json        the config, the run's folder, the protocol
     progress.json   what is being done, how much is done, of how much
@@ -24,6 +25,7 @@ from typing import Any
 
 import attrs
 
+from .adoption import adopt, can_adopt
 from .atomic import replace_file
 from .config import Config, load_config, to_plain
 from .errors import ElbowroomError
@@ -42,6 +44,7 @@ class Point:
     config: Config
     folder: Path
     protocol: Protocol
+    like: Path | None = None  # the run of a point with the same training, another sampler
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Point:
@@ -51,6 +54,7 @@ class Point:
             load_config(record["config"]),
             Path(record["folder"]),
             Protocol(**{**protocol, "metrics": tuple(protocol["metrics"])}),
+            None if record["like"] is None else Path(record["like"]),
         )
 
     def record(self) -> dict[str, Any]:
@@ -59,6 +63,7 @@ class Point:
             "config": to_plain(self.config),
             "folder": str(self.folder.resolve()),
             "protocol": self.protocol.plain(),
+            "like": None if self.like is None else str(self.like.resolve()),
         }
 
     @property
@@ -140,6 +145,8 @@ class Point:
 def run_point(job: Path) -> int:
     """Do what is missing of a point; the exit code."""
     point = Point.of_record(json.loads((job / "job.json").read_text("utf-8")))
+    if point.run is None and point.like is not None and can_adopt(point.config, point.like):
+        adopt(point.config, point.folder, point.like)
     if not point.trained:
         note(job, "training", 0, point.config.train.steps)
         if point.run is None:

@@ -12,14 +12,19 @@ import statistics
 
 import attrs
 import pytest
+from elbowroom import point as points
+from elbowroom.adoption import can_adopt
 from elbowroom.checkpoint import checkpoints
 from elbowroom.comparison import Axis, Comparison, State, last_step, parse_skip, run_comparison
+from elbowroom.config import load_config
 from elbowroom.errors import ConfigError
 from elbowroom.evaluation import Protocol, evaluation_folder, read_evaluation
 from elbowroom.launcher import Ended, Launcher
 from elbowroom.paper import ROWS
 from elbowroom.plugins.launchers.local import Local
 from elbowroom.results import as_csv, best_of, budgets, collect, summary, write_results
+from elbowroom.run_folder import RunFolder
+from elbowroom.training import resume
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -502,3 +507,96 @@ def test_what_points_need_of_real_data_is_made_once_before_them(tmp_path, monkey
     states = run_comparison(asked, asked.cells(), Looking(), jobs=2)
     assert {state.status for state in states.values()} == {"finished"}
     assert len(found[0]) == 1 and kept() == found[0]
+
+
+# -- points that share their training
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The folders that are trained, in order."""
+    names = []
+    for verb in ("train", "resume"):
+        plain = getattr(points, verb)
+
+        def counted(*a, plain=plain, **k):
+            result = plain(*a, **k)
+            names.append(result.folder.name)
+            return result
+
+        monkeypatch.setattr(points, verb, counted)
+    return names
+
+
+def test_points_that_differ_in_the_sampler_alone_are_trained_once(tmp_path, trained):
+    """Every step count of a process has its own folder and figures, and the same weights."""
+    asked = comparison(tmp_path, *TWO, "sampler.steps=2,4,8")
+    states = run_comparison(asked, asked.cells(), Here())
+    assert {state.status for state in states.values()} == {"finished"}
+    assert len(states) == 6 and len(trained) == 2
+    for process in ("gaussian", "masked"):
+        cells = [cell for cell in asked.cells() if cell.values["process"] == process]
+        runs = [RunFolder.open(cell.folder) for cell in cells]
+        assert len({run.config().sampler.build().steps for run in runs}) == 3
+        assert all(same(runs[0].latest(), run.latest()) for run in runs)
+        assert all(run.rows() == runs[0].rows() for run in runs)
+        figures = [cell.point.evaluation()["figures"] for cell in cells]
+        assert len({figure["bits_per_dim"]["value"] for figure in figures}) == 1
+    again = Here()
+    run_comparison(asked, asked.cells(), again)
+    assert again.ran == []
+
+
+def test_a_taken_over_run_is_the_run_it_would_have_been(tmp_path, trained):
+    """The same figures as when the point is trained by itself; and it can be lengthened."""
+    asked = comparison(tmp_path, "sampler.steps=2,4")
+    run_comparison(asked, asked.cells(), Here())
+    (tmp_path / "alone").mkdir()
+    alone = comparison(tmp_path / "alone", "sampler.steps=4")
+    run_comparison(alone, alone.cells(), Here())
+    found, expected = asked.cells()[1].point.evaluation(), alone.cells()[0].point.evaluation()
+    assert (
+        found["figures"]["neighbours_mean"]["value"]
+        == (expected["figures"]["neighbours_mean"]["value"])
+    )
+    assert len(trained) == 2
+    longer = resume(asked.cells()[1].folder, ("train.steps=6",), without={"console", "tensorboard"})
+    assert longer.step == 6
+    assert asked.cells()[0].point.run.latest().step == 4  # the lender is as it was
+
+
+def test_a_point_whose_lender_failed_trains_by_itself(tmp_path, trained):
+    """Nothing is taken from a run that is not finished or not the same."""
+    asked = comparison(tmp_path, "sampler.steps=2,4")
+    first, second = asked.cells()
+    assert second.point.like == first.folder and first.point.like is None
+    assert not can_adopt(second.point.config, first.folder)  # nothing there
+    run_comparison(asked, [second], Here())
+    assert len(trained) == 1
+    other = load_config(second.point.config, ("train.learning_rate=0.5",))
+    assert can_adopt(first.point.config, second.folder)
+    assert not can_adopt(other, second.folder)
+
+
+def test_weights_are_copied_where_they_cannot_be_linked(tmp_path, monkeypatch, trained):
+    """Another disk, a file system without links: the same run."""
+    monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no links")))
+    asked = comparison(tmp_path, "sampler.steps=2,4")
+    states = run_comparison(asked, asked.cells(), Here())
+    assert {state.status for state in states.values()} == {"finished"} and len(trained) == 1
+    first, second = (cell.point.run.latest() for cell in asked.cells())
+    assert same(first, second)
+
+
+def test_points_wait_for_the_training_they_take_over(tmp_path, trained):
+    """In whatever order a launcher likes to run what it is given."""
+
+    class Backwards(Here):
+        def run(self, jobs, at_once):
+            return super().run(jobs[::-1], at_once)
+
+    asked = comparison(tmp_path, "sampler.steps=2,4,8")
+    launcher = Backwards()
+    run_comparison(asked, asked.cells(), launcher, jobs=3)
+    assert len(trained) == 1
+    assert launcher.ran[0] == asked.cells()[0].name and len(launcher.ran) == 3

@@ -1,0 +1,80 @@
+"""A finished run under another sampler: the same training, in a folder of its own.
+
+How samples are drawn does not touch training, so a run can lend its checkpoints and its log to one
+whose config differs in ``sampler`` alone. Weights are linked, not copied, where the disk can do it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from .atomic import force, replace_file, write_forced
+from .checkpoint import STATE, Checkpoint, checkpoints
+from .config import Config, to_plain
+from .errors import ElbowroomError
+from .run_folder import RunFolder, provenance
+
+_OF_DRAWING = "sampler"
+
+
+def training_of(config: Config) -> dict[str, Any]:
+    """What training depends on: two configs that agree here train the same model."""
+    plain: dict[str, Any] = json.loads(json.dumps(to_plain(config)))
+    return {key: value for key, value in plain.items() if key != _OF_DRAWING}
+
+
+def can_adopt(config: Config, source: Path) -> bool:
+    """Is there a finished run in ``source`` that was trained as ``config`` wants it?"""
+    try:
+        run = RunFolder.open(source)
+        latest = run.latest()
+        same = training_of(run.config()) == training_of(config)
+    except ElbowroomError:
+        return False
+    return same and latest is not None and latest.step == config.train.steps
+
+
+def adopt(config: Config, folder: Path, source: Path) -> RunFolder:
+    """Make ``folder`` the run of ``config`` with the training of ``source``.
+
+    Checkpoints come one by one, each all or nothing, the last one last: a kill in between leaves a
+    run that can go on by itself.
+    """
+    lent, run = RunFolder.open(source), RunFolder.create(folder, config)
+    record = {"config": to_plain(config), "provenance": provenance(config)}
+    try:
+        with suppress(FileNotFoundError):
+            replace_file(run.log, lent.log.read_bytes())
+        run.checkpoints.mkdir(exist_ok=True)
+        for checkpoint in checkpoints(lent.checkpoints):
+            _lend(checkpoint, run.checkpoints, {**record, "trained_in": lent.path.name})
+    except OSError as error:
+        raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
+    return run
+
+
+def _lend(checkpoint: Checkpoint, folder: Path, record: Mapping[str, Any]) -> None:
+    """The same tensors, under another config."""
+    final = folder / checkpoint.path.name
+    aside = folder / f".{final.name}.partial-{os.getpid()}"
+    aside.mkdir()
+    for name in checkpoint.state["files"]:
+        _link(checkpoint.path / name, aside / name)
+    state = {**checkpoint.state, **record}
+    write_forced(aside / STATE, json.dumps(state, indent=1).encode())
+    force(aside)
+    aside.rename(final)
+    force(folder)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another disk, or one that has no links
+        shutil.copyfile(source, target)
