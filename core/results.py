@@ -27,6 +27,7 @@ import torch
 from .assembly import build_parts
 from .atomic import write_atomically
 from .certificate import certify
+from .column import Column
 from .comparison import Cell, Comparison, State
 from .config import Config, to_plain
 from .errors import ElbowroomError
@@ -365,6 +366,16 @@ def best_of(results: Mapping[str, Any]) -> dict[str, int]:
             choose = min if ways == {"lower"} else max
             best[name] = choose(said, key=lambda k: said[k][0])
     return best
+
+
+def column_of(results: Mapping[str, Any], name: str) -> Column:
+    """How this figure is written, the same for every group."""
+    return Column.of(group["figures"].get(name) for group in results["groups"])
+
+
+def paper_columns(results: Mapping[str, Any]) -> dict[str, Column]:
+    """How our figures beside the paper's are written."""
+    return {"fid": column_of(results, "fid_train"), "is": column_of(results, "is")}
 
 
 def floor_of(results: Mapping[str, Any], name: str) -> float | None:

@@ -14,6 +14,7 @@ from .evaluate import Features, Metrics, Samples
 from .show import JSON, console, print_json, table
 
 if TYPE_CHECKING:
+    from ..column import Column
     from ..comparison import Cell, Comparison, State
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
@@ -237,7 +238,7 @@ def print_results(results: Mapping[str, Any]) -> None:
             )
     out.print(_budget_words(results["budgets"]))
     if results["paper"]:
-        out.print(_paper_table(results["paper"]))
+        out.print(_paper_table(results))
 
 
 _REPORT_ONLY = ("kid_train", "neighbours_mean")  # a terminal is narrow
@@ -246,7 +247,7 @@ _REPORT_ONLY = ("kid_train", "neighbours_mean")  # a terminal is narrow
 def _figures_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
-    from ..results import best_of, shown_figures
+    from ..results import best_of, column_of, floor_of, shown_figures
 
     names = {n: t for n, t in shown_figures(results).items() if n not in _REPORT_ONLY}
     keys = list(results["vary"]) or ["point"]
@@ -254,14 +255,21 @@ def _figures_table(results: Mapping[str, Any]) -> Any:
         results["title"], *keys, "bound?", *(f">{title}" for title in names.values()), ">seeds"
     )
     best = best_of(results)
+    columns = {name: column_of(results, name) for name in names}
     for k, group in enumerate(results["groups"]):
-        cells = [_cell(group["figures"].get(name), bold=best.get(name) == k) for name in names]
+        cells = [
+            _cell(column, group["figures"].get(name), bold=best.get(name) == k)
+            for name, column in columns.items()
+        ]
         weighting = group["weighting"] or {}
         bound = {True: "yes", False: "no", None: "?"}[weighting.get("is_bound")]
         count = f"{group['finished']}/{len(group['points'])}"
         values = list(group["values"].values()) or [group["label"]]
         listing.add_row(*(Text(value) for value in values), bound, *cells, count)
-    floors = [_floor(results, name) for name in names]
+    floors = [
+        "" if (floor := floor_of(results, name)) is None else column.plain(floor)
+        for name, column in columns.items()
+    ]
     if any(floors):
         listing.add_section()
         padding = [""] * (len(keys) - 1)
@@ -269,21 +277,15 @@ def _figures_table(results: Mapping[str, Any]) -> Any:
     return listing
 
 
-def _cell(figure: Mapping[str, Any] | None, *, bold: bool) -> Any:
+def _cell(column: Column, figure: Mapping[str, Any] | None, *, bold: bool) -> Any:
     from rich.text import Text
 
-    if figure is None or figure["mean"] is None:
+    value = column.value(figure)
+    if figure is None or value is None:
         return Text("-", style="dim")
-    spread = figure["sd"] if figure["sd"] is not None else figure["standard_error"]
-    tail = "" if spread is None else f"\u00a0±\u00a0{spread:.2g}"
-    return Text.assemble((f"{figure['mean']:.4g}", "bold" if bold else ""), (tail, "dim"))
-
-
-def _floor(results: Mapping[str, Any], name: str) -> str:
-    from ..results import floor_of
-
-    floor = floor_of(results, name)
-    return "" if floor is None else f"{floor:.4g}"
+    spread = column.spread(figure)
+    tail = "" if spread is None else f"\u00a0±\u00a0{spread}"
+    return Text.assemble((value, "bold" if bold else ""), (tail, "dim"))
 
 
 def _legend(results: Mapping[str, Any]) -> str:
@@ -324,9 +326,12 @@ def _spread(said: Mapping[str, Any]) -> str:
     )
 
 
-def _paper_table(paper: Mapping[str, Any]) -> Any:
+def _paper_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
+    from ..results import paper_columns
+
+    paper, columns = results["paper"], paper_columns(results)
     listing = table(
         f"The paper's figures (quoted: {paper['setting']}) beside ours (measured here)",
         "model",
@@ -343,6 +348,6 @@ def _paper_table(paper: Mapping[str, Any]) -> Any:
         if not row["ours"]:
             listing.add_row(*head, "", "", "")
         for one in row["ours"]:
-            figures = [_cell(one[name], bold=False) for name in ("fid", "is")]
+            figures = [_cell(column, one[name], bold=False) for name, column in columns.items()]
             listing.add_row(*head, Text(one["label"]), *figures)
     return listing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..results import COLUMNS, floor_of
+from ..results import COLUMNS, column_of, floor_of, paper_columns
 from .markup import Markup, tag
 from .parts import number, section, value_cell
 
@@ -61,6 +61,7 @@ def paper_section(results: Mapping[str, Any]) -> Markup | None:
     paper = results["paper"]
     if not paper:
         return None
+    columns = paper_columns(results)
     titles = ("model", "weighting", "FID", "IS", "our model", "our FID, train", "our IS")
     rows = []
     for row in paper["rows"]:
@@ -74,7 +75,7 @@ def paper_section(results: Mapping[str, Any]) -> Markup | None:
         if not row["ours"]:
             rows.append(tag("tr", quoted, [tag("td", "–", class_="none")] * 3))
         for one in row["ours"]:
-            ours = [value_cell(one["fid"], is_best=False), value_cell(one["is"], is_best=False)]
+            ours = [value_cell(column, one[n], is_best=False) for n, column in columns.items()]
             rows.append(tag("tr", quoted, tag("td", one["label"], class_="word"), ours))
     head = [tag("th", title, scope="col") for title in titles]
     table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows))
@@ -97,11 +98,12 @@ def details_section(results: Mapping[str, Any]) -> Markup | None:
     head.append(tag("th", "real data", scope="col"))
     rows = []
     for name in names:
+        column, floor = column_of(results, name), floor_of(results, name)
         cells = [
-            value_cell(group["figures"].get(name), is_best=False) for group in results["groups"]
+            value_cell(column, group["figures"].get(name), is_best=False)
+            for group in results["groups"]
         ]
-        floor = floor_of(results, name)
-        cells.append(tag("td", "" if floor is None else number(floor)))
+        cells.append(tag("td", "" if floor is None else column.plain(floor)))
         rows.append(tag("tr", tag("th", COLUMNS.get(name, name), scope="row"), cells))
     table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows))
     skipped = {

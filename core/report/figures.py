@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..results import best_of, floor_of, shown_figures
+from ..results import best_of, column_of, floor_of, shown_figures
 from .markup import Markup, joined, tag
 from .parts import number, section, swatch, value_cell
 
@@ -17,13 +17,17 @@ def figures_section(results: Mapping[str, Any]) -> Markup:
     for name, title in names.items():
         way = {"lower": " ↓", "higher": " ↑"}.get(_way(results, name) or "", "")
         head.append(tag("th", title, tag("span", way, class_="way"), scope="col"))
+    columns = {name: column_of(results, name) for name in names}
     rows = []
     for k, group in enumerate(results["groups"]):
-        cells = [value_cell(group["figures"].get(n), is_best=best.get(n) == k) for n in names]
+        cells = [
+            value_cell(column, group["figures"].get(name), is_best=best.get(name) == k)
+            for name, column in columns.items()
+        ]
         rows.append(tag("tr", tag("th", _name(k, group), scope="row"), cells))
-    floors = [floor_of(results, name) for name in names]
-    if any(floor is not None for floor in floors):
-        cells = [tag("td", "" if f is None else number(f)) for f in floors]
+    floors = {name: floor_of(results, name) for name in names}
+    if any(floor is not None for floor in floors.values()):
+        cells = [tag("td", "" if f is None else columns[n].plain(f)) for n, f in floors.items()]
         rows.append(tag("tr", tag("th", "real data", scope="row"), cells, class_="floor"))
     table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows), id="results")
     return section("Figures", "figures", tag("div", table, class_="scroll"), _notes(results, names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..column import Column
 from .markup import Markup, tag
 
 
@@ -19,13 +20,14 @@ def swatch(k: int) -> Markup:
     return tag("i", class_=f"swatch c{k % 8} d{k // 8}", aria_hidden="true")
 
 
-def value_cell(figure: Mapping[str, Any] | None, *, is_best: bool) -> Markup:
+def value_cell(column: Column, figure: Mapping[str, Any] | None, *, is_best: bool) -> Markup:
     """A figure with its spread, as a cell of a table."""
-    if figure is None or figure["mean"] is None:
+    value = column.value(figure)
+    if figure is None or value is None:
         return tag("td", "–", class_="none")
-    spread = figure["sd"] if figure["sd"] is not None else figure["standard_error"]
-    tail = tag("small", f"± {number(spread, 2)}") if spread is not None else None
-    shown = tag("b", number(figure["mean"])) if is_best else tag("span", number(figure["mean"]))
+    spread = column.spread(figure)
+    tail = None if spread is None else tag("small", f"± {spread}")
+    shown = tag("b" if is_best else "span", value)
     return tag("td", shown, tail, class_="best" if is_best else None)
 
 

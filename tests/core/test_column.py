@@ -1,0 +1,52 @@
+"""Figures in a table: as many decimals as they deserve, the same down a column."""
+
+from __future__ import annotations
+
+import pytest
+from elbowroom.column import Column
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def figure(mean, sd=None, error=None):
+    return {"mean": mean, "sd": sd, "standard_error": error}
+
+
+CASES = {
+    "errors": (
+        [figure(1.6752, error=0.0141), figure(1.7, error=0.0152)],
+        ["1.675 ± 0.014", "1.700 ± 0.015"],
+    ),
+    "seeds before errors": (
+        [figure(13.244, 1.13, 9.0), figure(2.26, 0.2)],
+        ["13.24 ± 1.13", "2.26 ± 0.20"],
+    ),
+    "no spread": ([figure(1.1182), figure(0.8828), figure(1.5)], ["1.118", "0.883", "1.500"]),
+    "a spread of nothing": (
+        [figure(0.001, error=0.001), figure(0.0, error=0.0)],
+        ["0.0010 ± 0.0010", "0.0000 ± 0.0000"],
+    ),
+    "missing": ([figure(123456.7), None, figure(None)], ["123457", None, None]),
+    "nothing": ([figure(0.0)], ["0"]),
+    "empty": ([], []),
+}
+
+
+@pytest.mark.parametrize(("figures", "shown"), CASES.values(), ids=CASES)
+def test_a_column_has_one_number_of_decimals(figures, shown):
+    """Two digits of the middle spread; four of the largest where none has a spread."""
+    column = Column.of(figures)
+
+    def cell(one):
+        value = column.value(one)
+        spread = None if value is None else column.spread(one)
+        return value if spread is None else f"{value} ± {spread}"
+
+    assert [cell(one) for one in figures] == shown
+
+
+@given(st.floats(1e-4, 1e4), st.floats(-1e6, 1e6))
+def test_what_is_shown_is_near_to_what_is_meant(spread, mean):
+    """Rounding takes away less than a tenth of the spread."""
+    column = Column.of([figure(mean, spread)])
+    assert abs(float(column.value(figure(mean, spread))) - mean) <= 0.1 * spread
