@@ -139,8 +139,10 @@ def draw_figure(measured: dict, path: Path) -> None:
         _line(axes[1][column], x, [point["peak_mib"] for point in points], "")
         for row, label in enumerate(("seconds", "peak MiB of the process")):
             panel = axes[row][column]
-            panel.set_xscale("log", base=2)
-            panel.set_ylim(bottom=0)
+            panel.set_xscale("log")
+            panel.set_xticks(x, [f"{value}" for value in x])
+            panel.minorticks_off()
+            panel.set_ylim(0, 1.15 * panel.get_ylim()[1])
             panel.set_xlabel(title)
             panel.set_ylabel(label)
             panel.grid(alpha=0.25)
