@@ -2,7 +2,7 @@
 
     decimals = 1 - floor(log10 s),      s the middle spread: it shows two digits that count
 
-or, where no figure has a spread, four digits of the largest.
+or, where no figure has a spread, three digits of the largest, that of real data among them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import attrs
 _MOST = 6
 
 Summary = Mapping[str, Any]
-"""Mean, standard deviation over seeds and standard error of a figure (elbowroom.results)."""
+"""A figure's mean, sd over seeds, standard error and floor (elbowroom.results)."""
 
 
 @attrs.frozen
@@ -33,8 +33,9 @@ class Column:
         spreads = [s for s in map(_spread, there) if s]
         if spreads:
             return cls(_clipped(1 - _magnitude(statistics.median(spreads))))
-        largest = max((abs(f["mean"]) for f in there), default=0.0)
-        return cls(_clipped(3 - _magnitude(largest)) if largest else 0)
+        values = (abs(f[key] or 0.0) for f in there for key in ("mean", "floor"))
+        largest = max(values, default=0.0)
+        return cls(_clipped(2 - _magnitude(largest)) if largest else 0)
 
     def value(self, figure: Summary | None) -> str | None:
         """The mean; None where there is none."""

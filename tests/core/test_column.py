@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def figure(mean, sd=None, error=None):
-    return {"mean": mean, "sd": sd, "standard_error": error}
+def figure(mean, sd=None, error=None, floor=None):
+    return {"mean": mean, "sd": sd, "standard_error": error, "floor": floor}
 
 
 CASES = {
@@ -21,12 +21,16 @@ CASES = {
         [figure(13.244, 1.13, 9.0), figure(2.26, 0.2)],
         ["13.24 ± 1.13", "2.26 ± 0.20"],
     ),
-    "no spread": ([figure(1.1182), figure(0.8828), figure(1.5)], ["1.118", "0.883", "1.500"]),
+    "no spread": ([figure(1.1182), figure(0.8828), figure(1.5)], ["1.12", "0.88", "1.50"]),
     "a spread of nothing": (
         [figure(0.001, error=0.001), figure(0.0, error=0.0)],
         ["0.0010 ± 0.0010", "0.0000 ± 0.0000"],
     ),
     "missing": ([figure(123456.7), None, figure(None)], ["123457", None, None]),
+    "only real data have some": (
+        [figure(0.0, error=0.0, floor=0.01114)],
+        ["0.0000 ± 0.0000"],
+    ),
     "nothing": ([figure(0.0)], ["0"]),
     "empty": ([], []),
 }
@@ -34,7 +38,7 @@ CASES = {
 
 @pytest.mark.parametrize(("figures", "shown"), CASES.values(), ids=CASES)
 def test_a_column_has_one_number_of_decimals(figures, shown):
-    """Two digits of the middle spread; four of the largest where none has a spread."""
+    """Two digits of the middle spread; three of the largest where none has a spread."""
     column = Column.of(figures)
 
     def cell(one):
