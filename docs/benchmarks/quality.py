@@ -4,8 +4,8 @@
     python docs/benchmarks/quality.py DIR --out docs/images/quality.png
 
 Prints a Markdown table of the figures at the end and one of FID at each milestone; draws FID
-against training steps, a panel for each value of the first thing that was varied, bars the
-standard deviation over seeds.
+against training steps, a panel for each value of the first of several things that were varied, bars
+the standard deviation over seeds.
 """
 
 from __future__ import annotations
@@ -67,12 +67,17 @@ def milestones(groups: list[dict[str, Any]], name: str) -> None:
         row(plain(group["label"]), *(shown(at.get(step), 2) for step in steps))
 
 
+def panel_of(group: dict[str, Any]) -> str | None:
+    """The first thing that was varied has a panel for each value; alone, it has lines in one."""
+    values = list(group["values"].values())
+    return values[0] if len(values) > 1 else None
+
+
 def draw(groups: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    first = next(iter(groups[0]["values"]))
-    panels = list(dict.fromkeys(group["values"][first] for group in groups))
+    panels = list(dict.fromkeys(panel_of(group) for group in groups))
     colours: dict[str, str] = {}
     figure = Figure(figsize=(4.6 * len(panels), 3.8), layout="constrained")
     FigureCanvasAgg(figure)
@@ -80,9 +85,9 @@ def draw(groups: list[dict[str, Any]], path: Path) -> None:
     for panel, value in zip(axes, panels, strict=True):
         for group in groups:
             at = group["milestones"].get("fid_test")
-            if group["values"][first] != value or not at:
+            if panel_of(group) != value or not at:
                 continue
-            label = " · ".join(v for k, v in group["values"].items() if k != first) or value
+            label = " · ".join(list(group["values"].values())[value is not None :])
             colour = colours.setdefault(label, f"C{len(colours)}")
             panel.errorbar(
                 [int(step) for step in at],
@@ -98,12 +103,14 @@ def draw(groups: list[dict[str, Any]], path: Path) -> None:
         floor = groups[0]["figures"]["fid_test"]["floor"]
         if floor is not None:
             panel.axhline(floor, color="grey", linewidth=0.8, linestyle=":")
-        panel.set_title(plain(value), fontsize=10)
+        panel.set_title(plain(value or ""), fontsize=10)
         panel.set_xscale("log")
         panel.set_yscale("log")
         steps = [int(step) for step in groups[0]["milestones"]["fid_test"]]
         panel.set_xticks(steps, [f"{step}" for step in steps])
-        panel.set_yticks([1, 2, 3, 5, 10, 20, 30], ["1", "2", "3", "5", "10", "20", "30"])
+        low, high = panel.get_ylim()
+        ticks = [tick for tick in (1, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 20, 30) if low < tick < high]
+        panel.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         panel.minorticks_off()
         panel.set_xlabel("training steps")
         panel.set_ylabel("FID against test images")
