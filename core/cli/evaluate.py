@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..metric import LOOK
 from .show import JSON, console, number, print_json, table
 
 if TYPE_CHECKING:
@@ -54,7 +53,9 @@ def evaluate(
     samples: Samples = 1000,
     seed: Seed = 0,
     checkpoint: Checkpoint = "best",
-    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Samples at once.")] = LOOK,
+    batch_size: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Samples at once. Default: 250.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Default: RUN/evaluation.")
     ] = None,
@@ -66,6 +67,7 @@ def evaluate(
     Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
     """
     from ..evaluation import Protocol, evaluate_run
+    from ..metric import LOOK
 
     protocol = Protocol(
         metrics=tuple(metric or ()),
@@ -80,7 +82,7 @@ def evaluate(
             tuple(overrides or ()),
             protocol,
             out=out,
-            batch_size=batch_size,
+            batch_size=batch_size or LOOK,
             device=device,
             progress=progress,
         )

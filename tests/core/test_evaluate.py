@@ -17,7 +17,7 @@ from elbowroom.evaluation import (
     evaluation_folder,
     read_evaluation,
 )
-from elbowroom.metric import Figure
+from elbowroom.metric import LOOK, Figure
 from elbowroom.training import train
 from PIL import Image
 
@@ -282,3 +282,9 @@ def test_mistakes_are_told_in_a_sentence(run, arguments, words):
     """Exit code 2, no traceback."""
     ran = elbowroom("evaluate", *(run if word == "RUN" else word for word in arguments))
     assert ran.code == 2 and words in ran.err and "Traceback" not in ran.err
+
+
+def test_the_help_states_the_batch_size_there_is():
+    """Written out there, since asking would cost an import at every start of the command."""
+    words = " ".join(elbowroom("evaluate", "--help").out.replace("│", " ").split())
+    assert f"Samples at once. Default: {LOOK}." in words
