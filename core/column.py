@@ -2,7 +2,7 @@
 
     decimals = 1 - floor(log10 s),      s the middle spread: it shows two digits that count
 
-or, where no figure has a spread, three digits of the largest, that of real data among them.
+or, where no figure has a spread, three digits of the middle one, those of real data among them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ class Column:
         spreads = [s for s in map(_spread, there) if s]
         if spreads:
             return cls(_clipped(1 - _magnitude(statistics.median(spreads))))
-        values = (abs(f[key] or 0.0) for f in there for key in ("mean", "floor"))
-        largest = max(values, default=0.0)
-        return cls(_clipped(2 - _magnitude(largest)) if largest else 0)
+        values = [abs(f[key]) for f in there for key in ("mean", "floor") if f[key]]
+        return cls(_clipped(2 - _magnitude(statistics.median(values))) if values else 0)
 
     def value(self, figure: Summary | None) -> str | None:
         """The mean; None where there is none."""

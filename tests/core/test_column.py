@@ -22,6 +22,10 @@ CASES = {
         ["13.24 ± 1.13", "2.26 ± 0.20"],
     ),
     "no spread": ([figure(1.1182), figure(0.8828), figure(1.5)], ["1.12", "0.88", "1.50"]),
+    "one far out": (
+        [figure(m, floor=1.5) for m in (25.031, 7.482, 8.46, 6.457)],
+        ["25.03", "7.48", "8.46", "6.46"],
+    ),
     "a spread of nothing": (
         [figure(0.001, error=0.001), figure(0.0, error=0.0)],
         ["0.0010 ± 0.0010", "0.0000 ± 0.0000"],
@@ -38,7 +42,7 @@ CASES = {
 
 @pytest.mark.parametrize(("figures", "shown"), CASES.values(), ids=CASES)
 def test_a_column_has_one_number_of_decimals(figures, shown):
-    """Two digits of the middle spread; three of the largest where none has a spread."""
+    """Two digits of the middle spread; three of the middle one where none has a spread."""
     column = Column.of(figures)
 
     def cell(one):
