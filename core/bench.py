@@ -176,7 +176,7 @@ def bench(
 
 
 def _order(names: list[str], turn: int) -> list[str]:
-    """The last two, our train step and the bare loop, change places every other turn."""
+    """The last two change places every other turn: our train step and the bare loop, if any."""
     return [*names[:-2], *names[-2:][:: -1 if turn % 2 else 1]]
 
 

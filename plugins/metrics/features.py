@@ -23,7 +23,7 @@ from elbowroom.metric import Subject
 from elbowroom.reference import find_reference, is_reference
 from torch import Tensor, nn
 
-from .kept import data_digest
+from .kept import digest_of
 
 
 @attrs.frozen(eq=False)
@@ -109,7 +109,7 @@ def _made(features: str, subject: Subject) -> FeatureNetwork:
 def _classifier(subject: Subject, _: str | None) -> FeatureNetwork:
     from .classifier import classifier
 
-    return classifier(subject.data, subject.once("data digest", lambda: data_digest(subject.data)))
+    return classifier(subject.data, digest_of(subject))
 
 
 def _inception(subject: Subject, path: str | None) -> FeatureNetwork:

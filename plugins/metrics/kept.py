@@ -72,9 +72,8 @@ def of_real_data(
     """
     if network is None:
         return make()
-    data = subject.once("data digest", lambda: data_digest(subject.data))
     used = (subject.batch_size, str(subject.device), torch.__version__, *settings)
-    kept = Kept.of(Path(file).stem, code_digest(file), *network, data, repr(used))
+    kept = Kept.of(Path(file).stem, code_digest(file), *network, digest_of(subject), repr(used))
     if (found := kept.read()) is not None:
         return found[0]
     made = make()
@@ -85,6 +84,11 @@ def of_real_data(
 def code_digest(file: str) -> str:
     """sha256 of a source file."""
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+
+def digest_of(subject: Subject) -> str:
+    """The digest of a subject's data, computed once for all metrics."""
+    return subject.once("data digest", lambda: data_digest(subject.data))
 
 
 def data_digest(data: Dataset) -> str:
