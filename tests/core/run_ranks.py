@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 from elbowroom.config import load_config
@@ -41,12 +43,25 @@ def main(out: Path, jobs: list[str]) -> None:
             codes[job] = str(error)
     rank = os.environ.get("RANK", "alone")
     (out / f"codes-{rank}.json").write_text(json.dumps(codes))
-    (out / f"threads-{rank}.json").write_text(json.dumps(threads()))
+    (out / f"threads-{rank}.json").write_text(json.dumps(threads_of_the_group()))
+
+
+def threads_of_the_group(patience=10.0):
+    """Names of the group's threads that do not end; none where the system does not tell.
+
+    The system lists a thread for some moments after it was joined, so one look is not enough.
+    """
+    end = time.monotonic() + patience
+    while (left := [name for name in threads() if "gloo" in name]) and time.monotonic() < end:
+        time.sleep(0.01)
+    return left
 
 
 def threads():
-    """The names of this process's threads; none where the system does not tell."""
-    return [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
+    """The names of this process's threads, as the system lists them."""
+    for file in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            yield file.read_text().strip()
 
 
 if __name__ == "__main__":
