@@ -5,75 +5,42 @@ train step and the bare loop stand side by side and change places every other ro
 follows the other as often as it follows the rest. What is told are medians with their spread,
 ratios within a round, and shares of the matrix-multiply peak measured in the same rounds.
 
-    overhead     our train step / a bare loop of the same network, loss and optimiser, written out
-                 below as one would by hand; for masked processes and Gaussian ones that predict v
+    overhead     our train step / a bare loop of the same network, loss and optimiser, less one
+    beside       the same difference with a network that takes no time, / our train step: what
+                 the network's own ups and downs would hide
     peak share   floating-point operations of matrix products and convolutions / time / the peak
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import resource
-import statistics
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from .assembly import Parts, build_model, build_parts
+from .bare_loop import BareLoop, can_be_written_out
 from .config import Config
-from .dataset import Batch, Dataset
+from .dataset import Dataset
 from .diffusion import Diffusion
 from .distributed import Ranks
 from .errors import ConfigError, ElbowroomError
 from .noise import Noise
 from .registry import Registry
 from .sampler import Sampler
+from .silent import Silenceable
+from .timing import Timing
 from .update import Training
 
 _SIDE = 1024  # of the matrices whose product is the peak
-
-
-@attrs.frozen
-class Timing:
-    """The seconds something took, round by round."""
-
-    seconds: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """The middle round."""
-        return statistics.median(self.seconds)
-
-    @property
-    def spread(self) -> float:
-        """Half the range of the middle half, relative to the median."""
-        if len(self.seconds) < 4:
-            return (max(self.seconds) - min(self.seconds)) / 2 / self.median
-        low, _, high = statistics.quantiles(self.seconds, n=4)
-        return (high - low) / 2 / self.median
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Where the median itself lies, 95 times in 100 or more; the range of few rounds.
-
-        Each round is above the true median or below it, as a coin falls: that alone says how many
-        rounds from either end it can be, whatever their distribution.
-        """
-        n, values = len(self.seconds), sorted(self.seconds)
-        beyond = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n // 2))
-        k = sum(chance <= 0.025 for chance in beyond)
-        return values[max(k - 1, 0)], values[min(n - k, n - 1)]
-
-    def over(self, other: Timing) -> Timing:
-        """The ratio to a rival, within each round."""
-        return Timing(tuple(a / b for a, b in zip(self.seconds, other.seconds, strict=True)))
+_OURS, _BARE, _SILENT = "train step", "bare loop", "{}, network silent"
 
 
 @attrs.frozen(eq=False)
@@ -95,8 +62,14 @@ class BenchReport:
     @property
     def overhead(self) -> Timing | None:
         """Our train step over the bare loop, where there is one."""
-        bare = self.timings.get("bare loop")
-        return None if bare is None else self.timings["train step"].over(bare)
+        bare = self.timings.get(_BARE)
+        return None if bare is None else self.timings[_OURS].over(bare)
+
+    @property
+    def beside(self) -> Timing | None:
+        """What our train step takes longer beside the network, as a share of all of it."""
+        ours, bare = (self.timings.get(_SILENT.format(name)) for name in (_OURS, _BARE))
+        return None if ours is None or bare is None else ours.minus(bare).over(self.timings[_OURS])
 
     def record(self) -> dict[str, Any]:
         """Plain numbers."""
@@ -109,8 +82,9 @@ class BenchReport:
                 rows[name]["calls"] = self.sampler_calls[name]
         return {
             "timings": rows,
-            "images_per_second": self.batch_size / self.timings["train step"].median,
-            "overhead": None if self.overhead is None else _ratio(self.overhead),
+            "images_per_second": self.batch_size / self.timings[_OURS].median,
+            "overhead": None if self.overhead is None else _ratio(self.overhead, "ratio"),
+            "beside_network": None if self.beside is None else _ratio(self.beside, "share"),
             "matmul_flops": self.peak,
             "parameters": self.parameters,
             "peak_bytes": self.peak_bytes,
@@ -118,9 +92,9 @@ class BenchReport:
         }
 
 
-def _ratio(ratio: Timing) -> dict[str, float]:
+def _ratio(ratio: Timing, name: str) -> dict[str, float]:
     low, high = ratio.interval
-    return {"ratio": ratio.median, "low": low, "high": high}
+    return {name: ratio.median, "low": low, "high": high}
 
 
 def bench(
@@ -137,47 +111,51 @@ def bench(
     if parts.data is None:
         raise ConfigError("data: a benchmark needs a data set, and this config names none")
     samplers = _chosen(_samplers(parts, registry), only)
-    ours = _training(parts, parts.data)
+    ours = _Ours.of(parts, parts.data)
     feed = ours.training.feed
-    training: dict[str, Callable[[], object]] = {
-        "matmul": _matmul(),
-        "data": lambda: feed.split.take(feed.rows(0)),
-        "train step": ours.turn,
-    }
-    if _can_be_written_out(parts):
-        training["bare loop"] = _BareLoop(parts, parts.data).turn
+    training: list[_Loop] = [ours]
+    if can_be_written_out(parts):
+        training.append(_Bare.of(parts, parts.data))
     labels, calls = _labels(parts.data, samples), dict[str, float]()
-    sampling = {
-        f"sampler {name}": _sampling(ours.model, sampler, samples, labels, calls, name)
-        for name, sampler in samplers.items()
-    }
-    for _ in range(2):  # allocators, kernels and caches
-        for run in training.values():
-            run()
-    rivals = {**sampling, **training}
-    seconds: dict[str, list[float]] = {name: [] for name in [*training, *sampling]}
+    groups: list[dict[str, Callable[[], object]]] = [
+        {
+            f"sampler {name}": _sampling(ours.model, sampler, samples, labels, calls, name)
+            for name, sampler in samplers.items()
+        },
+        {"matmul": _matmul(), "data": lambda: feed.split.take(feed.rows(0))},
+        {_SILENT.format(loop.name): loop.silent_turn for loop in training},
+        {loop.name: loop.turn for loop in training},
+    ]
+    rivals = {name: run for group in groups for name, run in group.items()}
+    for _ in range(2):  # allocators, kernels and caches; the network's answer, to be repeated
+        for group in reversed(groups[1:]):
+            for run in group.values():
+                run()
+    seconds: dict[str, list[float]] = {name: [] for name in rivals}
     for turn in range(rounds):
-        for name in _order(list(rivals), turn):
+        for name in _order(groups, turn):
             watch(turn, name)
             began = time.perf_counter()
             rivals[name]()
             seconds[name].append(time.perf_counter() - began)
-    flops = {name: _flops(run) for name, run in rivals.items() if name != "data"}
+    counted = {"matmul", *groups[0], *groups[-1]}
+    flops = {name: _flops(run) for name, run in rivals.items() if name in counted}
     feed.close()
-    model = ours.model
+    told = sorted(rivals, key=lambda name: name in groups[0])  # samplers last
     return BenchReport(
-        {name: Timing(tuple(values)) for name, values in seconds.items()},
+        {name: Timing(tuple(seconds[name])) for name in told},
         flops,
         config.train.batch_size,
         {f"sampler {name}": value for name, value in calls.items()},
-        sum(p.numel() for p in model.parameters()),
+        sum(p.numel() for p in ours.model.parameters()),
         peak_memory(),
     )
 
 
-def _order(names: list[str], turn: int) -> list[str]:
-    """The last two change places every other turn: our train step and the bare loop, if any."""
-    return [*names[:-2], *names[-2:][:: -1 if turn % 2 else 1]]
+def _order(groups: list[dict[str, Callable[[], object]]], turn: int) -> list[str]:
+    """Group after group; within each, forwards and backwards in turns."""
+    step = -1 if turn % 2 else 1
+    return list(itertools.chain.from_iterable(list(group)[::step] for group in groups))
 
 
 def peak_memory() -> int:
@@ -190,78 +168,58 @@ def peak_memory() -> int:
 
 
 @attrs.define(eq=False)
-class _Ours:
+class _Loop(ABC):
+    """A training loop, with its network or without."""
+
+    network: Silenceable
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def turn(self) -> None:
+        """One step."""
+
+    def silent_turn(self) -> None:
+        """One step in which the network only repeats itself."""
+        self.network.silent = True
+        self.turn()
+        self.network.silent = False
+
+
+@attrs.define(eq=False)
+class _Ours(_Loop):
     training: Training
     model: Diffusion
     n: int = 0
+
+    name = _OURS
+
+    @classmethod
+    def of(cls, parts: Parts, data: Dataset) -> _Ours:
+        model = build_model(parts)
+        training = Training(model, data, parts.config.train, seed=0, on=Ranks(torch.device("cpu")))
+        model.denoiser = Silenceable(model.denoiser)
+        return cls(model.denoiser, training, model)
 
     def turn(self) -> None:
         self.training.step(self.n)
         self.n += 1
 
 
-def _can_be_written_out(parts: Parts) -> bool:
-    """Does the bare loop below compute the loss of this process?"""
-    says = getattr(parts.process, "predict", None)
-    return "absorbing" in parts.process.traits or says == "v"
+@attrs.define(eq=False)
+class _Bare(_Loop):
+    loop: BareLoop
 
+    name = _BARE
 
-def _training(parts: Parts, data: Dataset) -> _Ours:
-    model = build_model(parts)
-    on = Ranks(torch.device("cpu"))
-    return _Ours(Training(model, data, parts.config.train, seed=0, on=on), model)
-
-
-class _BareLoop:
-    """What one would write by hand for this network: no framework, global randomness."""
-
-    def __init__(self, parts: Parts, data: Dataset) -> None:
-        model = build_model(parts)
-        self.objective, self.network = model.objective, model.denoiser.train()
-        options = parts.config.train
-        self.optimiser = torch.optim.AdamW(
-            self.network.parameters(),
-            lr=options.learning_rate,
-            betas=options.betas,
-            weight_decay=options.weight_decay,
-            fused=True,
-        )
-        self.average = [p.detach().clone() for p in self.network.parameters()]
-        self.decay = options.ema
-        self.levels = data.spec.levels
-        self.batch: Batch = data.split("train").take(
-            torch.arange(options.batch_size) % len(data.split("train"))
-        )
-        self.loss = self._masked if model.process.signature().in_states else self._gaussian
+    @classmethod
+    def of(cls, parts: Parts, data: Dataset) -> _Bare:
+        loop = BareLoop(parts, data)
+        loop.network = Silenceable(loop.network)
+        return cls(loop.network, loop)
 
     def turn(self) -> None:
-        t = (torch.rand(()) + torch.arange(len(self.batch.x)) / len(self.batch.x)) % 1
-        loss = self.loss(self.batch.x, t, self.objective.plain_weight(t))
-        loss.backward()
-        self.optimiser.step()
-        self.optimiser.zero_grad()
-        parameters = [p.detach() for p in self.network.parameters()]
-        torch._foreach_lerp_(self.average, parameters, 1 - self.decay)
-
-    def _masked(self, x: Tensor, t: Tensor, weight: Tensor) -> Tensor:
-        share = self.objective.schedule.log_snr(t).sigmoid()
-        hidden = torch.rand(x.shape) >= share.reshape(-1, *(1,) * (x.ndim - 1))
-        logits = self.network(torch.where(hidden, self.levels, x), None, self.batch.y)
-        asked = torch.where(hidden, x, -100).flatten()
-        each = F.cross_entropy(logits.flatten(0, -2), asked, reduction="none", ignore_index=-100)
-        return (each.reshape(len(x), -1).sum(1) * weight).mean()
-
-    def _gaussian(self, x: Tensor, t: Tensor, weight: Tensor) -> Tensor:
-        log_snr = self.objective.schedule.log_snr(t)
-        real = (2 * x.float() + 1) / self.levels - 1
-        spread = (-1, *(1,) * (x.ndim - 1))
-        a = log_snr.sigmoid().sqrt().reshape(spread)
-        b = (-log_snr).sigmoid().sqrt().reshape(spread)
-        eps = torch.randn_like(real)
-        z = a * real + b * eps
-        said = self.network(z, log_snr, self.batch.y)
-        error: Tensor = b * z + a * said - eps
-        return ((error**2 / 2).reshape(len(x), -1).sum(1) * weight).mean()
+        self.loop.turn()
 
 
 def _matmul() -> Callable[[], object]:

@@ -78,15 +78,19 @@ def _print(report: BenchReport) -> None:
         )
     out = console()
     out.print(listing)
-    ratio = record["overhead"]
-    overhead = (
-        f"overhead over the bare loop {ratio['ratio'] - 1:+.1%} "
-        f"(95 %: {ratio['low'] - 1:+.1%} to {ratio['high'] - 1:+.1%})"
-        if ratio
-        else "no bare loop is written out for this process"
-    )
-    out.print(f"{record['images_per_second']:.0f} images/s in training; {overhead}")
+    out.print(f"{record['images_per_second']:.0f} images/s in training; {_overhead(record)}")
     out.print(
         f"matmul peak {record['matmul_flops'] / 1e9:.0f} GFLOP/s on {record['threads']} threads; "
         f"{record['parameters']:,} parameters; peak memory {record['peak_bytes'] / 2**20:.0f} MiB"
+    )
+
+
+def _overhead(record: dict[str, Any]) -> str:
+    ratio, beside = record["overhead"], record["beside_network"]
+    if ratio is None:
+        return "no bare loop is written out for this process"
+    return (
+        f"overhead over the bare loop {ratio['ratio'] - 1:+.1%} "
+        f"(95 %: {ratio['low'] - 1:+.1%} to {ratio['high'] - 1:+.1%}); measured without the "
+        f"network {beside['share']:+.2%} of a step ({beside['low']:+.2%} to {beside['high']:+.2%})"
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from elbowroom.bench import Timing
+from elbowroom.bench import BenchReport
+from elbowroom.timing import Timing
 
 from tests.core.command import elbowroom
 
@@ -23,12 +24,17 @@ def test_bench_times_every_rival_in_every_round(process):
     assert ran.code == 0, ran.err
     told = ran.json
     assert {"matmul", "train step", "bare loop", "data"} <= set(told["timings"])
+    assert {f"{loop}, network silent" for loop in ("train step", "bare loop")} < set(
+        told["timings"]
+    )
     samplers = {name for name in told["timings"] if name.startswith("sampler ")}
     assert "sampler ancestral" in samplers and "sampler ancestral, every step" in samplers
     assert ("sampler ddim" in samplers) == (process == "gaussian")
     assert all(row["seconds"] > 0 for row in told["timings"].values())
     assert 0 < told["timings"]["train step"]["peak_share"] < 1
     assert 0 < told["overhead"]["low"] <= told["overhead"]["ratio"] <= told["overhead"]["high"]
+    beside = told["beside_network"]
+    assert beside["low"] <= beside["share"] <= beside["high"] < 1
     assert told["peak_bytes"] > 2**20
     assert told["timings"]["sampler ancestral"]["calls"] <= 5
 
@@ -48,7 +54,8 @@ def test_no_overhead_is_claimed_where_nothing_is_written_out():
     """The bare loop knows v alone: another parametrisation has none."""
     given = ("process={name: gaussian, predict: levels}", *TINY, "--rounds", 1, "--no-samplers")
     told = elbowroom("bench", *given, "--json").json
-    assert told["overhead"] is None and "bare loop" not in told["timings"]
+    assert told["overhead"] is None and told["beside_network"] is None
+    assert not [name for name in told["timings"] if "bare loop" in name]
     assert "no bare loop" in elbowroom("bench", *given).out
 
 
@@ -56,7 +63,19 @@ def test_ratios_are_taken_within_a_round():
     """A round in which everything was slow does not count against either rival."""
     ours, theirs = Timing((1.0, 10.0, 1.1)), Timing((1.0, 10.0, 1.0))
     assert ours.over(theirs).median == pytest.approx(1.0)
+    assert ours.minus(theirs).seconds == pytest.approx((0.0, 0.0, 0.1))
     assert Timing((2.0, 2.0, 2.0, 2.0)).spread == 0
+
+
+def test_what_a_step_takes_beside_the_network_is_a_share_of_the_step():
+    """Two seconds without the network against one, of a step of ten: a tenth."""
+    rounds = {"train step": 10.0, "bare loop": 9.0}
+    rounds |= {"train step, network silent": 2.0, "bare loop, network silent": 1.0}
+    timings = {name: Timing((each, 2 * each)) for name, each in rounds.items()}
+    report = BenchReport({"matmul": Timing((1.0, 1.0)), **timings}, {}, 1, {}, 1, 1)
+    assert report.record()["beside_network"] == pytest.approx(
+        {"share": 0.1, "low": 0.1, "high": 0.1}
+    )
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 5, 6, 7, 41])
