@@ -1,14 +1,17 @@
 """Our transformer against diffusers' of the same width, depth, heads and number of tokens.
 
-Forward and backward of both, by turns in one process, so that a busy machine slows both alike:
+A forward pass alone, and forward with backward, of both, by turns in one process, so that a busy
+machine slows both alike:
 
     python docs/benchmarks/dit_against_diffusers.py
     python docs/benchmarks/dit_against_diffusers.py --width 384 --depth 12 --side 32 --batch 4
     python docs/benchmarks/dit_against_diffusers.py --of uvit      # the DiT inside uvit
 
 Prints the median time of a pass of each and the ratio diffusers / ours (above 1: ours is faster),
-with the quartiles of the ratio over the rounds. The MLPs have equally many parameters: ours is
-gated with 8/3 of the width, theirs is plain with 4 times the width.
+with the quartiles of the ratio over the rounds; then what our passes with backward are made of, by
+torch's profiler, and the ratio there would be if all but matrix products and attention took no
+time. The MLPs have equally many parameters: ours is gated with 8/3 of the width, theirs is plain
+with 4 times the width.
 """
 
 from __future__ import annotations
@@ -89,11 +92,42 @@ def theirs(options: argparse.Namespace, channels: int) -> tuple[nn.Module, Calla
     return network, lambda: network(z, timestep=step, class_labels=labels).sample
 
 
-def seconds(run: Callable[[], Tensor], network: nn.Module, clock: Callable[[], float]) -> float:
+Pass = Callable[[Callable[[], Tensor]], object]
+
+
+@torch.no_grad()
+def forward(run: Callable[[], Tensor]) -> None:
+    run()
+
+
+def forward_and_backward(run: Callable[[], Tensor]) -> None:
+    run().square().mean().backward()
+
+
+def seconds(
+    run: Callable[[], Tensor], network: nn.Module, clock: Callable[[], float], which: Pass
+) -> float:
     network.zero_grad(set_to_none=True)
     start = clock()
-    run().square().mean().backward()
+    which(run)
     return clock() - start
+
+
+def shares(run: Callable[[], Tensor], network: nn.Module, passes: int = 3) -> dict[str, float]:
+    """What part of a pass is spent in matrix products and in the attention kernel."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(passes):
+            seconds(run, network, time.perf_counter, forward_and_backward)
+    spent = {event.key: event.self_cpu_time_total for event in profile.key_averages()}
+
+    def of(*names: str) -> float:
+        return sum(t for key, t in spent.items() if any(n in key for n in names))
+
+    products = of("aten::mm", "aten::addmm", "aten::bmm", "convolution")
+    return {
+        "matrix products": products / sum(spent.values()),
+        "attention": of("aten::_scaled_dot_product") / sum(spent.values()),
+    }
 
 
 def main() -> None:
@@ -118,16 +152,6 @@ def main() -> None:
     mine, run_mine = make(options)
     other, run_other = theirs(options, channels)
     mine.train(), other.train()
-    for _ in range(2):
-        seconds(run_mine, mine, clock), seconds(run_other, other, clock)
-    times = []
-    for turn in range(options.rounds):
-        pair = [(run_mine, mine), (run_other, other)]
-        order = pair if turn % 2 == 0 else pair[::-1]
-        spent = {id(network): seconds(run, network, clock) for run, network in order}
-        times.append((spent[id(mine)], spent[id(other)]))
-    ratios = sorted(b / a for a, b in times)
-    low, middle, high = statistics.quantiles(ratios, n=4)
 
     def size(network: nn.Module) -> str:
         return f"{sum(p.numel() for p in network.parameters()) / 1e6:.2f}M parameters"
@@ -138,9 +162,22 @@ def main() -> None:
         f"{options.batch}, {options.positions}, {torch.get_num_threads()} threads, "
         f"{options.clock} time, torch {torch.__version__}"
     )
-    print(f"ours      {1e3 * statistics.median(a for a, _ in times):8.1f} ms  {size(mine)}")
-    print(f"diffusers {1e3 * statistics.median(b for _, b in times):8.1f} ms  {size(other)}")
-    print(f"diffusers / ours = {middle:.3f}  (quartiles {low:.3f} .. {high:.3f})")
+    rivals = [(run_mine, mine), (run_other, other)]
+    for which in (forward, forward_and_backward):
+        times = []
+        for turn in range(-2, options.rounds):  # two to warm up
+            order = rivals if turn % 2 == 0 else rivals[::-1]
+            spent = {id(of): seconds(run, of, clock, which) for run, of in order}
+            times.append((spent[id(mine)], spent[id(other)]))
+        times = times[2:]
+        low, middle, high = statistics.quantiles((b / a for a, b in times), n=4)
+        print(which.__name__.replace("_", " "))
+        print(f"  ours      {1e3 * statistics.median(a for a, _ in times):8.1f} ms  {size(mine)}")
+        print(f"  diffusers {1e3 * statistics.median(b for _, b in times):8.1f} ms  {size(other)}")
+        print(f"  diffusers / ours = {middle:.3f}  (quartiles {low:.3f} .. {high:.3f})")
+    parts = shares(run_mine, mine)
+    told = ", ".join(f"{part} {share:.0%}" for part, share in parts.items())
+    print(f"  ours is {told}; with nothing else the ratio were {middle / sum(parts.values()):.2f}")
 
 
 if __name__ == "__main__":
