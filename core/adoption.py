@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .atomic import force, replace_file, write_forced
-from .checkpoint import STATE, Checkpoint, checkpoints
+from .checkpoint import STATE, Checkpoint, checkpoints, clean, prune
 from .config import Config, to_plain
 from .errors import ElbowroomError
 from .run_folder import RunFolder, provenance
@@ -43,25 +43,37 @@ def can_adopt(config: Config, source: Path) -> bool:
 def adopt(config: Config, folder: Path, source: Path) -> RunFolder:
     """Make ``folder`` the run of ``config`` with the training of ``source``.
 
-    Checkpoints come one by one, each all or nothing, the last one last: a kill in between leaves a
-    run that can go on by itself.
+    A shorter run that is there already is lengthened. Checkpoints come one by one, each all or
+    nothing, the last one last: a kill in between leaves a run that can go on by itself.
     """
-    lent, run = RunFolder.open(source), RunFolder.create(folder, config)
+    lent, run = RunFolder.open(source), _begun(folder, config)
     record = {"config": to_plain(config), "provenance": provenance(config)}
     try:
         with suppress(FileNotFoundError):
             replace_file(run.log, lent.log.read_bytes())
         run.checkpoints.mkdir(exist_ok=True)
+        clean(run.checkpoints)
         for checkpoint in checkpoints(lent.checkpoints):
             _lend(checkpoint, run.checkpoints, {**record, "trained_in": lent.path.name})
+        prune(run.checkpoints, config.train.keep, config.train.milestones)
     except OSError as error:
         raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
+    return run
+
+
+def _begun(folder: Path, config: Config) -> RunFolder:
+    if not (folder / "config.yaml").exists():
+        return RunFolder.create(folder, config)
+    run = RunFolder.open(folder)
+    run.rewrite(config)
     return run
 
 
 def _lend(checkpoint: Checkpoint, folder: Path, record: Mapping[str, Any]) -> None:
     """The same tensors, under another config."""
     final = folder / checkpoint.path.name
+    if final.exists():
+        return
     aside = folder / f".{final.name}.partial-{os.getpid()}"
     aside.mkdir()
     for name in checkpoint.state["files"]:

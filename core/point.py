@@ -145,7 +145,7 @@ class Point:
 def run_point(job: Path) -> int:
     """Do what is missing of a point; the exit code."""
     point = Point.of_record(json.loads((job / "job.json").read_text("utf-8")))
-    if point.run is None and point.like is not None and can_adopt(point.config, point.like):
+    if not point.trained and point.like is not None and can_adopt(point.config, point.like):
         adopt(point.config, point.folder, point.like)
     if not point.trained:
         note(job, "training", 0, point.config.train.steps)

@@ -565,6 +565,24 @@ def test_a_taken_over_run_is_the_run_it_would_have_been(tmp_path, trained):
     assert asked.cells()[0].point.run.latest().step == 4  # the lender is as it was
 
 
+def test_points_that_share_their_training_are_lengthened_once(tmp_path, trained):
+    """The lender goes on, the others take over what it has learnt since, and their figures."""
+    asked = comparison(tmp_path, "sampler.steps=2,4")
+    run_comparison(asked, asked.cells(), Here())
+    longer = comparison(tmp_path, "sampler.steps=2,4", overrides=("train.steps=6",))
+    states = run_comparison(longer, longer.cells(), Here())
+    assert {state.status for state in states.values()} == {"finished"}
+    first, second = longer.cells()
+    assert trained == [first.folder.name] * 2
+    assert second.point.run.latest().step == 6
+    assert same(first.point.run.latest(), second.point.run.latest())
+    assert second.point.run.rows() == first.point.run.rows()
+    assert second.point.run.config().train.steps == 6
+    kept = [sorted(c.name for c in cell.point.run.checkpoints.iterdir()) for cell in longer.cells()]
+    assert kept[0] == kept[1]
+    assert second.point.evaluation()["step"] == 6
+
+
 def test_a_point_whose_lender_failed_trains_by_itself(tmp_path, trained):
     """Nothing is taken from a run that is not finished or not the same."""
     asked = comparison(tmp_path, "sampler.steps=2,4")
