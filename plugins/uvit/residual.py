@@ -11,10 +11,25 @@ convolution where the number of channels changes.
 
 from __future__ import annotations
 
+import math
+
 import torch.nn.functional as F
+from elbowroom.errors import ConfigError
 from torch import Tensor, nn
 
 from .layers import Conv2d
+
+
+def groups_of(channels: int, groups: int | None) -> int:
+    """Default: 32, or as many of them as divide the channels evenly."""
+    if groups is None:
+        return math.gcd(32, channels)
+    if groups < 1 or channels % groups:
+        raise ConfigError(
+            f"groups: {channels} channels do not divide into {groups} groups; allowed are "
+            f"{', '.join(str(n) for n in range(1, channels + 1) if not channels % n)}"
+        )
+    return groups
 
 
 def conditional_group_norm(x: Tensor, told: Tensor, groups: int) -> Tensor:

@@ -25,7 +25,7 @@ from .attention import attention as attention_of
 from .condition import Condition, Time
 from .layers import Conv2d, Linear
 from .positions import positions_of
-from .residual import ResidualBlock, conditional_group_norm
+from .residual import ResidualBlock, conditional_group_norm, groups_of
 from .transformer import Mlp, Transformer, check_rates, check_sizes, heads_of, hidden_of, how_to_run
 from .values import Values, out_features, out_shape, patch_grid
 
@@ -35,7 +35,8 @@ class UViT(Denoiser):
 
     ``width``, ``depth``, ``heads``, ``hidden``: of the transformer (``hidden`` of its MLP; by
     default 8/3 of the width). ``channels``, ``blocks``, ``groups``: of the residual part, with
-    ``blocks`` on the way in and one more on the way out. ``embedding`` and ``condition``: how wide
+    ``blocks`` on the way in and one more on the way out, and ``groups`` of its norms (by default
+    32, or what of it divides ``channels``). ``embedding`` and ``condition``: how wide
     a token's and the condition's vectors are (by default as ``channels``). ``dropout`` is that of
     residual blocks and of the attention's output; ``attention_dropout`` that of its weights.
     """
@@ -54,7 +55,7 @@ class UViT(Denoiser):
         patch: int = 2,
         channels: int = 64,
         blocks: int = 1,
-        groups: int = 32,
+        groups: int | None = None,
         embedding: int | None = None,
         condition: int | None = None,
         positions: Literal["sincos", "rope"] = "sincos",
@@ -86,11 +87,7 @@ class UViT(Denoiser):
         check_rates(dropout=dropout, attention_dropout=attention_dropout)
         if blocks < 0:
             raise ConfigError(f"blocks: {blocks} is not at least 0")
-        if groups < 1 or channels % groups:
-            raise ConfigError(
-                f"groups: {channels} channels do not divide into {groups} groups; allowed are "
-                f"{', '.join(str(n) for n in range(1, channels + 1) if not channels % n)}"
-            )
+        groups = groups_of(channels, groups)
         self.grid = patch_grid("uvit", signature, patch)
         self.patch, self.groups = patch, groups
 

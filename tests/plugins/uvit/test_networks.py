@@ -11,7 +11,7 @@ from elbowroom.conformance import check_denoiser
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError
 from elbowroom.plugins.uvit.attention import Sdpa
 from elbowroom.plugins.uvit.dit import DiT
-from elbowroom.plugins.uvit.residual import ResidualBlock, conditional_group_norm
+from elbowroom.plugins.uvit.residual import ResidualBlock, conditional_group_norm, groups_of
 from elbowroom.plugins.uvit.transformer import Block, heads_of, hidden_of
 from elbowroom.plugins.uvit.uvit import UViT
 from elbowroom.process import Signature
@@ -173,6 +173,14 @@ def test_bad_options_are_refused(options, message):
     """A bad value is an error with the option's name and what is allowed."""
     with pytest.raises(ConfigError, match=message):
         build(UViT, DIGITS, **options)
+
+
+@given(channels=st.integers(1, 512))
+def test_every_number_of_channels_has_groups_by_default(channels):
+    """32 where they divide the channels, as in the paper; else as many of 32 as do."""
+    groups = groups_of(channels, None)
+    assert channels % groups == 0 and 32 % groups == 0
+    assert (groups == 32) == (channels % 32 == 0)
 
 
 def test_default_heads_and_hidden_are_the_papers():
