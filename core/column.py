@@ -49,6 +49,10 @@ class Column:
         """Any number among them."""
         return f"{value:.{self.decimals}f}"
 
+    def signed(self, value: float) -> str:
+        """A difference between them."""
+        return f"{value:+.{self.decimals}f}"
+
 
 def _spread(figure: Summary) -> float | None:
     return next((s for s in (figure["sd"], figure["standard_error"]) if s is not None), None)

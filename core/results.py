@@ -1,10 +1,11 @@
 """What a comparison found: plain data, and its tables.
 
-    points   one for each point of the grid: values, seed, status, figures, budget, folder
-    groups   points that differ in the seed alone: mean and standard deviation of every figure,
-             curves, samples, the weighting's shape and certificate
-    budgets  what is the same for all, and where groups differ
-    paper    rows quoted from the paper, if they were asked for
+    points       one for each point of the grid: values, seed, status, figures, budget, folder
+    groups       points that differ in the seed alone: mean and standard deviation of every figure,
+                 curves, samples, the weighting's shape and certificate
+    differences  each group less the first, seed by seed
+    budgets      what is the same for all, and where groups differ
+    paper        rows quoted from the paper, if they were asked for
 
 ``results.json`` holds all of it; the report and every table are made from it alone.
 """
@@ -30,6 +31,7 @@ from .certificate import certify
 from .column import Column
 from .comparison import Cell, Comparison, State
 from .config import Config, to_plain
+from .differences import differences
 from .errors import ElbowroomError
 from .evaluation import finite
 from .explain import with_natural_schedule
@@ -63,6 +65,7 @@ def collect(
             "protocol": comparison.protocol.plain(),
             "points": points,
             "groups": groups,
+            "differences": differences(groups, points),
             "budgets": budgets(groups),
             "paper": _paper(groups) if paper else None,
         }

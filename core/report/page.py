@@ -12,6 +12,7 @@ from typing import Any
 
 from ..atomic import write_atomically
 from .curves import curves_section
+from .differences import differences_section
 from .facts import (
     budgets_section,
     details_section,
@@ -48,6 +49,7 @@ def page(results: Mapping[str, Any], out: Path) -> str:
         tag(
             "main",
             figures_section(results),
+            differences_section(results),
             unfinished_section(results),
             samples_section(results, out),
             curves,

@@ -3,9 +3,9 @@
     elbowroom compare digits train.milestones=[250,500] --vary ... --seeds 3 --out DIR
     python docs/benchmarks/quality.py DIR --out docs/images/quality.png
 
-Prints a Markdown table of the figures at the end and one of FID at each milestone; draws FID
-against training steps, a panel for each value of the first of several things that were varied, bars
-the standard deviation over seeds.
+Prints Markdown tables: the figures at the end, what they differ by from the first model's with the
+same seed, and figures at each milestone. Draws FID against training steps, a panel for each value
+of the first of several things that were varied, bars the standard deviation over seeds.
 """
 
 from __future__ import annotations
@@ -57,6 +57,19 @@ def figures(groups: list[dict[str, Any]]) -> None:
               for name in COLUMNS}  # fmt: skip
     cells = ["" if f is None else f"{f:.{COLUMNS[name][1]}f}" for name, f in floors.items()]
     row("*real data*", "", *cells)
+
+
+def differences(results: dict[str, Any]) -> None:
+    """Each group less the first, seed by seed."""
+    found = results["differences"]
+    if found is None:
+        return
+    print(f"\nless {plain(found['to'])}, same seed")
+    head("model", *(title for title, _ in COLUMNS.values()))
+    for group, differing in zip(results["groups"], found["groups"], strict=True):
+        if differing:
+            said = [shown(differing.get(name), digits) for name, (_, digits) in COLUMNS.items()]
+            row(plain(group["label"]), *said)
 
 
 def milestones(groups: list[dict[str, Any]], name: str) -> None:
@@ -148,6 +161,7 @@ def main() -> None:
     results = json.loads((options.comparison / "results.json").read_text("utf-8"))
     groups = [group for group in results["groups"] if group["finished"]]
     figures(groups)
+    differences(results)
     if any(group["milestones"] for group in groups):
         for name in ("fid_train", "fid_test", "bits_per_dim"):
             print(f"\n{name}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from elbowroom.differences import differences
 from elbowroom.reel import save_small_png
 from elbowroom.results import budgets, summary
 
@@ -25,40 +26,50 @@ def figure(
     }
 
 
-def results(folder: Path, labels: tuple[str, ...] = ("gaussian", "masked"), *, paper: bool = False):
+def results(
+    folder: Path,
+    labels: tuple[str, ...] = ("gaussian", "masked"),
+    *,
+    paper: bool = False,
+    seeds: int = 1,
+):
     """Two models and one that failed, with curves, shapes and pictures."""
     points, groups = [], []
     for k, label in enumerate(labels):
-        failed = label == "broken"
-        figures = {} if failed else {
-            "bits_per_dim": figure(2.0 + k),
-            "fid_train": figure(5.0 - k, floor=1.5),
-            "is": figure(6.0 + k, "higher", 7.0),
-            "neighbours_mean": figure(0.2, None, 0.13),
-        }  # fmt: skip
-        name = f"point-{k}"
-        reverse = None if failed else _pictures(folder / "points" / name / "evaluation", k)
-        points.append(
-            {
-                "name": name, "label": label, "values": {"process": label}, "seed": 0,
-                "status": "failed" if failed else "finished",
-                "reason": f"no luck {NASTY}" if failed else "",
-                "folder": f"points/{name}", "commands": [f"elbowroom train x process={label}"],
-                "figures": figures, "skipped": {"kid": NASTY}, "step": 10, "parameters": 1000 + k,
-                "calls": 16.0, "train_seconds": 3.0, "sampling_seconds": 1.0, "reverse": reverse,
-            }
-        )  # fmt: skip
-        groups.append(_group(k, label, points[-1]))
+        same = [_point(folder, k, label, seed) for seed in range(seeds)]
+        points += same
+        groups.append(_group(k, label, same))
     return {
         "format": 1, "elbowroom": "0.1.0", "title": f"x: {NASTY}", "source": NASTY,
-        "overrides": [], "vary": {"process": list(labels)}, "seeds": [0],
+        "overrides": [], "vary": {"process": list(labels)}, "seeds": list(range(seeds)),
         "protocol": {"samples": 100, "seed": 0, "checkpoint": "last", "metrics": []},
-        "points": points, "groups": groups, "budgets": budgets(groups),
-        "paper": _paper(groups) if paper else None,
+        "points": points, "groups": groups, "differences": differences(groups, points),
+        "budgets": budgets(groups), "paper": _paper(groups) if paper else None,
     }  # fmt: skip
 
 
-def _group(k: int, label: str, point: dict[str, Any]) -> dict[str, Any]:
+def _point(folder: Path, k: int, label: str, seed: int) -> dict[str, Any]:
+    failed = label == "broken"
+    figures = {} if failed else {
+        "bits_per_dim": figure(2.0 + k + 0.4 * seed),
+        "fid_train": figure(5.0 - k + 0.4 * seed, floor=1.5),
+        "is": figure(6.0 + k * (-1) ** seed, "higher", 7.0),
+        "neighbours_mean": figure(0.2, None, 0.13),
+    }  # fmt: skip
+    name = f"point-{k}-{seed}"
+    reverse = None if failed else _pictures(folder / "points" / name / "evaluation", k)
+    return {
+        "name": name, "label": label, "values": {"process": label}, "seed": seed,
+        "status": "failed" if failed else "finished",
+        "reason": f"no luck {NASTY}" if failed else "",
+        "folder": f"points/{name}", "commands": [f"elbowroom train x process={label}"],
+        "figures": figures, "skipped": {"kid": NASTY}, "step": 10, "parameters": 1000 + k,
+        "calls": 16.0, "train_seconds": 3.0, "sampling_seconds": 1.0, "reverse": reverse,
+    }  # fmt: skip
+
+
+def _group(k: int, label: str, same: list[dict[str, Any]]) -> dict[str, Any]:
+    point = same[0]
     steps = list(range(10, 110, 10))
     levels = [-6.0 + j for j in range(13)]
     shape = [[j / 10 for j in range(11)], [1.0 + (-1) ** k * j / 10 for j in range(11)]]
@@ -72,9 +83,9 @@ def _group(k: int, label: str, point: dict[str, Any]) -> dict[str, Any]:
     }
     done = point["status"] == "finished"
     return {
-        "label": label, "values": point["values"], "points": [point["name"]],
-        "finished": int(done),
-        "figures": {name: summary([f]) for name, f in point["figures"].items()},
+        "label": label, "values": point["values"], "points": [p["name"] for p in same],
+        "finished": int(done) * len(same),
+        "figures": {name: summary([p["figures"][name] for p in same]) for name in point["figures"]},
         "budget": {"data": "digits", "parameters": point["parameters"], "training steps": 100},
         "weighting": {
             "name": label, "options": "", "schedule": "cosine", "process": label,

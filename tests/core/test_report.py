@@ -74,6 +74,21 @@ def test_everything_is_on_the_page(shown):
         assert words in text, words
 
 
+def test_differences_are_shown_seed_by_seed(tmp_path):
+    """With several seeds: bold where all agree, coloured where it is for the better."""
+    assert "differences" not in {
+        a.get("id") for _, a in read(page(results(tmp_path / "one"), tmp_path / "one")).tags
+    }
+    text = page(results(tmp_path, ("gaussian", "masked", "broken"), seeds=2), tmp_path)
+    table = text[text.index('id="differences"') :]
+    table = table[: table.index("</section>")]
+    assert "Difference to gaussian, seed by seed" in table and "broken" not in table
+    cells = dict(zip(("bits/dim", "FID", "IS"), re.findall(r"<td.*?</td>", table), strict=False))
+    assert "<b>+1.0" in cells["bits/dim"] and "best" not in cells["bits/dim"]
+    assert "<b>-1.0" in cells["FID"] and 'class="best"' in cells["FID"]
+    assert "<b>" not in cells["IS"]  # one seed says more, the other less
+
+
 def test_the_page_fetches_nothing(tmp_path):
     """No address outside, no file beside it; and the page forbids itself to try."""
     text = page(results(tmp_path), tmp_path)

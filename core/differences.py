@@ -1,0 +1,80 @@
+"""How models differ where everything else is the same: seed by seed.
+
+As far as their configs agree, runs of one seed see the same examples in the same order and draw
+their samples from the same noise. What a seed does to both cancels in
+
+    d_s = figure of a model with seed s - figure of the first model with seed s,
+
+whose mean over seeds is known better than either figure, as far as the two move together.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Figures = Mapping[str, Mapping[str, Any]]
+
+
+def differences(
+    groups: Sequence[Mapping[str, Any]], points: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """Each group less the first that finished, figure by figure; None where nothing can be said.
+
+    The groups come back in their order, with nothing for the first itself and for any that shares
+    fewer than two seeds with it.
+    """
+    by_seed = [_by_seed(group, points) for group in groups]
+    first = next((k for k, seeds in enumerate(by_seed) if len(seeds) > 1), None)
+    if first is None:
+        return None
+    found = [
+        {} if k == first else _between(by_seed[first], other) for k, other in enumerate(by_seed)
+    ]
+    return {"to": groups[first]["label"], "groups": found} if any(found) else None
+
+
+def _by_seed(group: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> dict[int, Figures]:
+    return {
+        point["seed"]: point["figures"]
+        for point in points
+        if point["name"] in group["points"] and point["status"] == "finished"
+    }
+
+
+def _between(first: Mapping[int, Figures], other: Mapping[int, Figures]) -> dict[str, Any]:
+    names = dict.fromkeys(name for figures in other.values() for name in figures)
+    found = {name: _figure(name, first, other) for name in names}
+    return {name: figure for name, figure in found.items() if figure is not None}
+
+
+def _figure(
+    name: str, first: Mapping[int, Figures], other: Mapping[int, Figures]
+) -> dict[str, Any] | None:
+    pairs = [
+        (other[seed][name], first[seed][name])
+        for seed in sorted(first.keys() & other.keys())
+        if name in first[seed] and name in other[seed]
+    ]
+    each = [
+        theirs["value"] - ours["value"]
+        for theirs, ours in pairs
+        if theirs["value"] is not None and ours["value"] is not None
+    ]
+    if len(each) < 2:
+        return None
+    mean = statistics.fmean(each)
+    return {
+        "mean": mean,
+        "sd": statistics.stdev(each),
+        "n": len(each),
+        "all_agree": min(each) * max(each) > 0,
+        "for_the_better": _better(mean, pairs[0][0]["better"]),
+        "standard_error": None,
+        "floor": None,
+    }
+
+
+def _better(mean: float, better: str | None) -> bool | None:
+    return None if better is None else (mean < 0) == (better == "lower")

@@ -1,0 +1,78 @@
+"""Differences between models, seed by seed."""
+
+from __future__ import annotations
+
+import pytest
+from elbowroom.differences import differences
+from hypothesis import given
+from hypothesis import strategies as st
+
+VALUES = st.lists(
+    st.tuples(st.floats(-100, 100), st.floats(-100, 100)), min_size=2, max_size=5
+)  # a seed's two models
+
+
+def made(table, better="lower"):
+    """Groups and points of ``{label: {seed: value}}``; None did not finish."""
+    points = [
+        {
+            "name": f"{label}-{seed}", "seed": seed,
+            "status": "failed" if value is None else "finished",
+            "figures": {} if value is None else {"fid": {"value": value, "better": better}},
+        }
+        for label, seeds in table.items()
+        for seed, value in seeds.items()
+    ]  # fmt: skip
+    groups = [
+        {"label": label, "points": [f"{label}-{seed}" for seed in seeds]}
+        for label, seeds in table.items()
+    ]
+    return groups, points
+
+
+@given(VALUES, st.lists(st.floats(-100, 100), min_size=5, max_size=5))
+def test_what_a_seed_does_to_both_cancels(values, shifts):
+    """A shift that both models of a seed share changes no difference."""
+
+    def between(shift):
+        first, other = ({s: v[k] + shift[s] for s, v in enumerate(values)} for k in (0, 1))
+        return differences(*made({"a": first, "b": other}))["groups"][1]["fid"]
+
+    plain, shifted = between([0.0] * 5), between(shifts)
+    assert shifted["mean"] == pytest.approx(plain["mean"], abs=1e-9)
+    assert shifted["sd"] == pytest.approx(plain["sd"], abs=1e-9)
+
+
+def test_only_seeds_that_both_finished_count():
+    """Of three seeds two are shared; with one nothing is said."""
+    table = {
+        "a": {0: 1.0, 1: 2.0, 2: None},
+        "b": {0: 3.0, 1: 5.0, 2: 100.0},
+        "c": {0: 1.0, 1: None},
+    }
+    found = differences(*made(table))
+    assert found["to"] == "a"
+    assert found["groups"][0] == found["groups"][2] == {}
+    assert found["groups"][1]["fid"] == pytest.approx(
+        {"mean": 2.5, "sd": 0.5**0.5, "n": 2, "all_agree": True, "for_the_better": False,
+         "standard_error": None, "floor": None}
+    )  # fmt: skip
+    assert differences(*made({"a": {0: 1.0}, "b": {0: 2.0}})) is None
+    assert differences([], []) is None
+
+
+def test_a_first_model_that_failed_is_passed_over():
+    """The next one that finished stands in for it."""
+    found = differences(
+        *made({"a": {0: None, 1: None}, "b": {0: 1.0, 1: 1.0}, "c": {0: 0.0, 1: 3.0}})
+    )
+    assert found["to"] == "b" and found["groups"][:2] == [{}, {}]
+    assert found["groups"][2]["fid"]["all_agree"] is False
+
+
+@pytest.mark.parametrize(("better", "good"), [("lower", True), ("higher", False), (None, None)])
+def test_the_figure_knows_what_is_better(better, good):
+    """Less FID is better, less IS is worse, and a distance is neither."""
+    found = differences(*made({"a": {0: 3.0, 1: 3.0}, "b": {0: 1.0, 1: 2.0}}, better))
+    assert found["groups"][1]["fid"]["for_the_better"] is good
+    assert found["groups"][1]["fid"]["all_agree"]
