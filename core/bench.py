@@ -39,6 +39,8 @@ from .silent import Silenceable
 from .timing import Timing
 from .update import Training
 
+Rivals = dict[str, Callable[[], object]]
+
 _SIDE = 1024  # of the matrices whose product is the peak
 _OURS, _BARE, _SILENT = "train step", "bare loop", "{}, network silent"
 
@@ -117,7 +119,7 @@ def bench(
     if can_be_written_out(parts):
         training.append(_Bare.of(parts, parts.data))
     labels, calls = _labels(parts.data, samples), dict[str, float]()
-    groups: list[dict[str, Callable[[], object]]] = [
+    groups: list[Rivals] = [
         {
             f"sampler {name}": _sampling(ours.model, sampler, samples, labels, calls, name)
             for name, sampler in samplers.items()
@@ -126,6 +128,24 @@ def bench(
         {_SILENT.format(loop.name): loop.silent_turn for loop in training},
         {loop.name: loop.turn for loop in training},
     ]
+    timings = _timed(groups, rounds, watch)
+    counted = {"matmul": groups[1]["matmul"], **groups[0], **groups[-1]}
+    flops = {name: _flops(run) for name, run in counted.items()}
+    feed.close()
+    return BenchReport(
+        timings,
+        flops,
+        config.train.batch_size,
+        {f"sampler {name}": value for name, value in calls.items()},
+        sum(p.numel() for p in ours.model.parameters()),
+        peak_memory(),
+    )
+
+
+def _timed(
+    groups: list[Rivals], rounds: int, watch: Callable[[int, str], None]
+) -> dict[str, Timing]:
+    """Every rival in every round; the samplers, which come first, are told last."""
     rivals = {name: run for group in groups for name, run in group.items()}
     for _ in range(2):  # allocators, kernels and caches; the network's answer, to be repeated
         for group in reversed(groups[1:]):
@@ -138,21 +158,11 @@ def bench(
             began = time.perf_counter()
             rivals[name]()
             seconds[name].append(time.perf_counter() - began)
-    counted = {"matmul", *groups[0], *groups[-1]}
-    flops = {name: _flops(run) for name, run in rivals.items() if name in counted}
-    feed.close()
-    told = sorted(rivals, key=lambda name: name in groups[0])  # samplers last
-    return BenchReport(
-        {name: Timing(tuple(seconds[name])) for name in told},
-        flops,
-        config.train.batch_size,
-        {f"sampler {name}": value for name, value in calls.items()},
-        sum(p.numel() for p in ours.model.parameters()),
-        peak_memory(),
-    )
+    told = sorted(rivals, key=lambda name: name in groups[0])
+    return {name: Timing(tuple(seconds[name])) for name in told}
 
 
-def _order(groups: list[dict[str, Callable[[], object]]], turn: int) -> list[str]:
+def _order(groups: list[Rivals], turn: int) -> list[str]:
     """Group after group; within each, forwards and backwards in turns."""
     step = -1 if turn % 2 else 1
     return list(itertools.chain.from_iterable(list(group)[::step] for group in groups))
