@@ -34,7 +34,7 @@ def test_bench_times_every_rival_in_every_round(process):
     assert 0 < told["timings"]["train step"]["peak_share"] < 1
     assert 0 < told["overhead"]["low"] <= told["overhead"]["ratio"] <= told["overhead"]["high"]
     beside = told["beside_network"]
-    assert beside["low"] <= beside["share"] <= beside["high"] < 1
+    assert beside["low"] <= beside["share"] <= beside["high"]
     assert told["peak_bytes"] > 2**20
     assert told["timings"]["sampler ancestral"]["calls"] <= 5
 
