@@ -62,9 +62,9 @@ def adopt(config: Config, folder: Path, source: Path) -> RunFolder:
 
 
 def _begun(folder: Path, config: Config) -> RunFolder:
-    if not (folder / "config.yaml").exists():
+    run = RunFolder(folder)
+    if not run.has_begun:
         return RunFolder.create(folder, config)
-    run = RunFolder.open(folder)
     run.rewrite(config)
     return run
 

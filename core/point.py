@@ -69,9 +69,9 @@ class Point:
     @property
     def run(self) -> RunFolder | None:
         """The folder, if a run began there; one of another config is refused."""
-        if not (self.folder / "config.yaml").exists():
+        opened = RunFolder(self.folder)
+        if not opened.has_begun:
             return None
-        opened = RunFolder.open(self.folder)
         check_unchanged(self.config, to_plain(opened.config()), str(self.folder))
         return opened
 

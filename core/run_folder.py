@@ -35,6 +35,7 @@ _WHEN = ("steps", "log_every", "save_every", "keep", "milestones", "evaluate_eve
 MAY_CHANGE = frozenset(f"train.{key}" for key in _WHEN)
 """What may differ when a run goes on: how long it is, and what is written when."""
 
+_CONFIG = "config.yaml"
 _VERSIONS = ("elbowroom", "torch", "numpy", "safetensors")
 
 
@@ -56,11 +57,16 @@ class RunFolder:
     def log(self) -> Path:
         return self.path / "log.jsonl"
 
+    @property
+    def has_begun(self) -> bool:
+        """Is there a run? Its config is written last."""
+        return (self.path / _CONFIG).is_file()
+
     @classmethod
     def create(cls, path: str | PathLike[str], config: Config) -> RunFolder:
         """A new run's folder, with its config; one in use is refused."""
         folder = cls(Path(path))
-        if (folder.path / "config.yaml").exists():
+        if folder.has_begun:
             found = checkpoints(folder.checkpoints)
             step = found[-1].step if found else 0
             raise RunError(
@@ -82,15 +88,13 @@ class RunFolder:
     def open(cls, path: str | PathLike[str]) -> RunFolder:
         """An existing run's folder."""
         folder = cls(Path(path))
-        if not (folder.path / "config.yaml").is_file():
+        if not folder.has_begun:
             raise RunError(f"{path} is not a run: it has no config.yaml")
         return folder
 
     def config(self, overrides: Any = ()) -> Config:
         """The run's config; a component whose plugin is missing names what to install."""
-        return load_config(
-            self.path / "config.yaml", overrides, run=self.path, recorded=self._owners()
-        )
+        return load_config(self.path / _CONFIG, overrides, run=self.path, recorded=self._owners())
 
     def _owners(self) -> dict[str, Owner]:
         try:
@@ -101,7 +105,7 @@ class RunFolder:
 
     def rewrite(self, config: Config) -> None:
         """Keep a config that differs in what may change: the next sitting begins with it."""
-        replace_file(self.path / "config.yaml", dump_yaml(config).encode())
+        replace_file(self.path / _CONFIG, dump_yaml(config).encode())
 
     def latest(self) -> Checkpoint | None:
         """The last complete checkpoint."""
