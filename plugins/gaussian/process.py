@@ -7,9 +7,9 @@
     reverse      N((1 - k) a_s x_hat + k (a_s/a_t) z_t,  b_s^2 (1 - k)),   k = SNR_t / SNR_s
 
 Level k of V becomes x = (2k + 1)/V - 1. The reconstruction is the likelihood *discretised* on
-those V values, p(k | z_0) ~ N(z_0; a_0 x_k, b_0^2), so that its bits are comparable with those of
-a discrete process on the same integers. Any other variance convention is a change of z by a
-factor known from lambda; the parametrisations do it.
+those V values, p(k | z_0) ~ N(z_0; a_0 x_k, b_0^2) (``discretised.py``), so that its bits are
+comparable with those of a discrete process on the same integers. Any other variance convention is a
+change of z by a factor known from lambda; the parametrisations do it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from elbowroom import Level, Noise, Process, RealPrediction, Signature, Step
 from elbowroom.process import check_range
 from torch import Tensor
 
+from .discretised import log_probability
 from .parametrisation import (
     Parametrisation,
     PredictData,
@@ -108,11 +109,8 @@ class Gaussian(Process):
 
     def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
         z = self.corrupt(x.double(), level, noise)
-        values = self._values().to(x.device, torch.float64)
-        a, b2 = level.share.double().sqrt(), level.noise_share.double()
-        distance = (z.unsqueeze(-1) - a.unsqueeze(-1) * values) ** 2  # [B, *D, V]
-        log_p = (-distance / (2 * b2.unsqueeze(-1))).log_softmax(-1)
-        return -log_p.gather(-1, self._nearest(x).unsqueeze(-1)).flatten(1).sum(1)
+        found = log_probability(z, self._nearest(x), level, self.data.levels)
+        return -found.flatten(1).sum(1)
 
     def _values(self) -> Tensor:
         """Every value an element of the data can have, [V]."""

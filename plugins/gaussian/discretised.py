@@ -1,0 +1,56 @@
+"""The likelihood of an element's value, given its noisy one, on the V values data can have.
+
+    p(k | z) = N(z; a x_k, b^2) / sum_j N(z; a x_j, b^2),      x_k = (2k + 1)/V - 1
+
+With y = ((z/a + 1) V - 1)/2, the place of z among the values, c the value nearest to it, s = y - c
+and q = 2 SNR/V^2, all that does not depend on j drops out:
+
+    log p(k | z) = e(k - c) - log sum_j exp e(j - c),          e(m) = -q m (m - 2s).
+
+The sum is over the n values around c alone, one after the other, so no tensor has an axis of
+values. Where c is inside |s| <= 1/2, and at either edge s points outwards, so for every j
+with |j - c| = m > w, e(j - c) <= -q m (m - 1) <= -q w (w + 1), while e(0) = 0. With all of
+c - w .. c + w in the sum, what is left out is less than V exp(-q w (w + 1)) of it, and w is the
+least with
+
+    w (w + 1) >= (log V + 53 log 2)/q:
+
+every log p is too large by at most 2^-53 nats. In noise w reaches V - 1, and nothing is left out.
+"""
+
+from __future__ import annotations
+
+import math
+
+from elbowroom import Level
+from torch import Tensor
+
+_LEFT_OUT = 53 * math.log(2)  # half the spacing of float64 at 1
+
+
+def log_probability(z: Tensor, k: Tensor, level: Level, values: int) -> Tensor:
+    """[B, *D] log p(k | z) in float64, for z and integers k [B, *D] at the level."""
+    share, snr = level.share.double(), level.log_snr.double().exp()
+    q = 2 * snr / values**2
+    y = ((z.double() / share.sqrt() + 1) * values - 1) / 2
+    c = y.round().clamp(0, values - 1)
+    s = y.sub_(c)
+    n = values_that_count(float(q.min()), values)
+    j = (c - n // 2).clamp_(0, values - n)  # the first of them
+    total = z.new_zeros((), dtype=s.dtype)
+    for _ in range(n):
+        total = total + _exponent(j - c, s, q).exp_()
+        j += 1
+    return _exponent(k - c, s, q) - total.log()
+
+
+def values_that_count(q: float, values: int) -> int:
+    """n = 2w + 1, or all of them."""
+    least = (math.log(values) + _LEFT_OUT) / q if q > 0 else math.inf  # of w (w + 1)
+    w = math.ceil(min(math.sqrt(least + 0.25) - 0.5, values - 1))
+    return min(2 * w + 1, values)
+
+
+def _exponent(m: Tensor, s: Tensor, q: Tensor) -> Tensor:
+    """e(m) = -q m (m - 2s)."""
+    return (m - 2 * s).mul_(m).mul_(-q)
