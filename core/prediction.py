@@ -79,6 +79,6 @@ class CategoricalPrediction:
 
     logits: Tensor
 
-    def at(self, where: Tensor) -> Tensor:
-        """The logits [K, V] of the positions marked in ``where`` [B, *D]."""
+    def at(self, where: Tensor | tuple[Tensor, ...]) -> Tensor:
+        """The logits [K, V] of the positions marked in ``where`` [B, *D], or listed by index."""
         return self.logits[where]

@@ -52,6 +52,13 @@ class Step:
     level: Level  # where the samples are; these levels broadcast against z, in float64
     to: Level  # where they go
     start: Level  # where their path began
+    together: int | None = None  # the interval as a number, where all samples are in the same
+
+    @property
+    def number(self) -> int:
+        """The interval all samples are in; known without asking their device."""
+        assert self.together is not None, "these samples are at different steps"
+        return self.together
 
 
 class Absorbing(Protocol):

@@ -161,4 +161,4 @@ def _randomness(scheduler: Any, noise: Noise) -> dict[str, Any]:
     if "generator" not in inspect.signature(scheduler.step).parameters:
         return {}
     seeds = noise.integers("scheduler", 2**52)
-    return {"generator": [torch.Generator().manual_seed(int(seed)) for seed in seeds]}
+    return {"generator": [torch.Generator().manual_seed(seed) for seed in seeds.tolist()]}

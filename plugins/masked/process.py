@@ -62,13 +62,12 @@ class Masked(Process):
     ) -> Tensor:
         if prediction is None:
             return z
-        hidden, z = z == self.mask, z.clone()
+        hidden = (z == self.mask).nonzero(as_tuple=True)  # an accelerator is waited for here
         logits = prediction.at(hidden)
         if self.fill == "argmax":
-            z[hidden] = logits.argmax(-1)
-        else:
-            z[hidden] = draw_categorical(logits, noise.uniform("value", self.data.shape)[hidden])
-        return z
+            return z.index_put(hidden, logits.argmax(-1))
+        u = noise.uniform("value", self.data.shape)[hidden]
+        return z.index_put(hidden, draw_categorical(logits, u))
 
     def prior(self, noise: Noise) -> Tensor:
         return torch.full((len(noise), *self.data.shape), self.mask, device=noise.device)
@@ -124,14 +123,15 @@ class Masked(Process):
     ) -> Tensor:
         shape = self.data.shape
         due = noise.uniform("reveal", shape) <= _revealed_share(step.start, step.to)
-        chosen = (z == self.mask) & due
-        z = z.clone()
-        z[chosen] = draw_categorical(prediction.at(chosen), noise.uniform("value", shape)[chosen])
-        return z
+        chosen = ((z == self.mask) & due).nonzero(
+            as_tuple=True
+        )  # an accelerator is waited for here
+        u = noise.uniform("value", shape)[chosen]
+        return z.index_put(chosen, draw_categorical(prediction.at(chosen), u))
 
     def active_steps(self, levels: Level, noise: Noise) -> Tensor:
         start = levels.select(slice(0, 1))
-        done = _revealed_share(start, levels.select(slice(1, None)))  # [T], rising
+        done = _revealed_share(start, levels.select(slice(1, None))).to(noise.device)  # [T], rising
         when = torch.searchsorted(done, noise.uniform("reveal", self.data.shape))  # [B, *D]
         active = torch.zeros(len(noise), len(done) + 1, dtype=torch.bool, device=noise.device)
         return active.scatter_(1, when.flatten(1), True)[:, :-1]  # last: never revealed

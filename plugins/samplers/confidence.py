@@ -17,11 +17,12 @@ import attrs
 import torch
 from elbowroom import CategoricalPrediction, Step
 from elbowroom.categorical import draw_categorical
+from elbowroom.level import spread
 from elbowroom.path import Path
 from elbowroom.sampler import SteppingSampler
 from torch import Tensor
 
-from .hidden import NEEDS, mask_of
+from .hidden import NEEDS, Marked, mask_of
 
 
 @attrs.frozen
@@ -33,31 +34,29 @@ class Confidence(SteppingSampler):
     temperature: float = attrs.field(default=4.5, validator=attrs.validators.ge(0))
 
     def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
-        mask, i = mask_of(path.process), int(step.index[0])
-        hidden = (z == mask).flatten(1)  # [B, N]
+        hidden, i = z == mask_of(path.process), step.number
         stay_hidden = self._stay_hidden(path, step, hidden, last=i == self.steps - 1)
-        reveals = hidden.sum(1) - stay_hidden  # [B]
-        rows = (reveals > 0).nonzero().squeeze(1)
+        reveals = hidden.flatten(1).sum(1) - stay_hidden  # [B]
+        asked = Marked.of(hidden & spread(reveals > 0, z))
+        rows = asked.rows
         if not len(rows):
             return z
 
-        part, asked = z[rows], hidden[rows]
-        prediction: CategoricalPrediction = path.predict(part, step.level.select(rows), rows)
-        logits = prediction.at(asked.reshape(part.shape)).double()  # [K, V]
-        noise = path.noise.select(rows).at(step.index[rows])
-        u, g = (noise.uniform(label, asked.shape[1:])[asked] for label in ("value", "gumbel"))
+        part, tokens = z[rows], asked.among_rows
+        prediction: CategoricalPrediction = path.predict(part, step.level, rows)
+        logits = prediction.at(tokens).double()  # [K, V]
+        noise = path.noise.select(rows).at(i)
+        u, g = (noise.uniform(label, part.shape[1:])[tokens] for label in ("value", "gumbel"))
         candidate = draw_categorical(logits, u)
         sure = logits.log_softmax(-1).gather(-1, candidate[:, None]).squeeze(1)
         heat = self.temperature * (1 - (i + 1) / self.steps)
         sure = sure - heat * (-g.log()).log()
 
-        score = torch.full(asked.shape, -torch.inf, dtype=torch.float64, device=z.device)
-        score[asked] = sure
+        score = torch.full(part.shape, -torch.inf, dtype=torch.float64, device=z.device)
+        score = score.index_put(tokens, sure).flatten(1)  # [R, N]
         rank = score.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
-        chosen = (rank < reveals[rows, None]) & asked
-        value = torch.zeros(asked.shape, dtype=z.dtype, device=z.device)
-        value[asked] = candidate
-        moved = torch.where(chosen, value, part.flatten(1)).reshape(part.shape)
+        chosen = (rank < reveals[rows, None]).reshape(part.shape) & hidden[rows]
+        moved = torch.where(chosen, part.index_put(tokens, candidate), part)
         return z.index_copy(0, rows, moved)
 
     def _stay_hidden(self, path: Path, step: Step, hidden: Tensor, last: bool) -> Tensor:
@@ -65,5 +64,5 @@ class Confidence(SteppingSampler):
         if last:
             return torch.zeros(len(hidden), dtype=torch.int64, device=hidden.device)
         at_start = (path.first == mask_of(path.process)).flatten(1).sum(1)
-        share = (step.to.noise_share / step.start.noise_share).reshape(-1)
-        return torch.minimum((at_start * share).round().long(), hidden.sum(1))
+        share = step.to.noise_share / step.start.noise_share  # one number
+        return torch.minimum((at_start * share).round().long(), hidden.flatten(1).sum(1))

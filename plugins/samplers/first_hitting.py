@@ -49,8 +49,9 @@ class FirstHitting(Sampler):
         moments = model.schedule.time(_log_snr(u, ends))  # [B, N]
         together = -(-z.shape[1] // self.steps)
         value = path.noise.uniform("value", shape[1:]).flatten(1)
-        for k in range(0, int(count.max()) if len(count) else 0, together):
-            rows = (count > k).nonzero().squeeze(1)
+        many = count.cpu()  # an accelerator is waited for here, once a path
+        for k in range(0, int(many.max()) if len(many) else 0, together):
+            rows = (many > k).nonzero().squeeze(1).to(z.device)
             part = z[rows].reshape(-1, *shape[1:])
             level = Level.of(moments[rows, k], model.schedule, process).over(part)
             prediction = path.predict(part, level, rows)
@@ -58,11 +59,10 @@ class FirstHitting(Sampler):
             due = torch.zeros(len(rows), z.shape[1], dtype=torch.bool, device=z.device)
             ranks = torch.arange(k, min(k + together, z.shape[1]), device=z.device)
             due.scatter_(1, order[rows][:, ranks], ranks < count[rows, None])
-            part = part.flatten(1)
-            part[due] = draw_categorical(
-                prediction.at(due.reshape(-1, *shape[1:])), value[rows][due]
-            )
-            z = z.index_copy(0, rows, part)
+            tokens = due.reshape(part.shape).nonzero(as_tuple=True)
+            u = value[rows].reshape(part.shape)[tokens]
+            part = part.index_put(tokens, draw_categorical(prediction.at(tokens), u))
+            z = z.index_copy(0, rows, part.flatten(1))
             yield Frame(z.reshape(shape), k // together + 1)
 
         yield self.finish(path, z.reshape(shape), ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+import attrs
 import torch
 from elbowroom import Level, Process
 from elbowroom.process import Absorbing
@@ -16,6 +17,29 @@ NEEDS = frozenset({"categorical", "absorbing"})
 def mask_of(process: Process) -> int:
     """The state that means *hidden*, which the trait ``absorbing`` promises."""
     return cast("Absorbing", process).mask
+
+
+@attrs.frozen(eq=False)
+class Marked:
+    """Where tokens are marked. An accelerator is waited for once, to find all of it."""
+
+    rows: Tensor  # [R] the samples that have a marked token
+    places: tuple[Tensor, ...]  # indices of the marked tokens in [B, *D]
+    among_rows: tuple[Tensor, ...]  # the same tokens in [R, *D]
+
+    @classmethod
+    def of(cls, marks: Tensor) -> Marked:
+        """Of a mask [B, *D]."""
+        seen = marks.cpu()
+        has_one = seen.flatten(1).any(1)  # [B]
+        places = seen.nonzero(as_tuple=True)
+        number = has_one.cumsum(0) - 1  # of a sample among those that have one
+        among_rows = (number[places[0]], *places[1:])
+        return cls(
+            has_one.nonzero().squeeze(1).to(marks.device),
+            tuple(index.to(marks.device) for index in places),
+            tuple(index.to(marks.device) for index in among_rows),
+        )
 
 
 def revealed_share(start: Level, to: Level) -> Tensor:

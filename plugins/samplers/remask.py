@@ -27,7 +27,7 @@ from elbowroom.path import Path
 from elbowroom.sampler import Model
 from torch import Tensor
 
-from .hidden import NEEDS, mask_of
+from .hidden import NEEDS, Marked, mask_of
 
 _share = attrs.validators.and_(attrs.validators.ge(0.0), attrs.validators.le(1.0))
 
@@ -47,12 +47,12 @@ class Remask(Sampler):
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
     ) -> Iterator[Frame]:
         path, levels = self.path(model, noise, cond), self.levels(model)
+        one_by_one = levels.unbind()
         z = path.start(z)
         tokens = _Tokens(path)
         yield Frame(z, 0)
         for i in range(self.steps):
-            step = path.step(levels, z, path.calls.new_full((len(z),), i))
-            z = self._advance(path, z, step, tokens, i)
+            z = self._advance(path, z, path.together(one_by_one, i), tokens, i)
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)
 
@@ -60,17 +60,17 @@ class Remask(Sampler):
         mask, sigma = mask_of(path.process), self.sigma_of(step)
         hidden = z == mask
         chance = path.process.step_price(step.level.log_snr, step.to.log_snr)
-        due = hidden & tokens.due(chance + sigma * step.level.snr)
-        rows = due.flatten(1).any(1).nonzero().squeeze(1)
-        moved = z.clone()
-        if len(rows):
-            prediction = path.predict(z[rows], step.level.select(rows), rows)
-            moved[due] = draw_categorical(prediction.at(due[rows]), tokens.value[due])
-        if bool((sigma > 0).any()):
+        due = Marked.of(hidden & tokens.due(chance + sigma * step.level.snr))
+        moved = z
+        if len(due.rows):
+            prediction = path.predict(z[due.rows], step.level, due.rows)
+            value = draw_categorical(prediction.at(due.among_rows), tokens.value[due.places])
+            moved = z.index_put(due.places, value)
+        if float(sigma) > 0:
             noise = path.noise.at(i + 1)
             ours = path.first == mask  # what was given at the start stays
             again = ours & ~hidden & (noise.uniform("remask", z.shape[1:]) < sigma)
-            moved[again] = mask
+            moved = torch.where(again, mask, moved)
             tokens.renew(again, noise)
         return moved
 
@@ -87,8 +87,8 @@ class _Tokens:
 
     def __init__(self, path: Path) -> None:
         shape = path.process.data.shape
-        self.moment = path.noise.uniform("reveal", shape).clone()  # [B, *D]
-        self.value = path.noise.uniform("value", shape).clone()
+        self.moment = path.noise.uniform("reveal", shape)  # [B, *D]
+        self.value = path.noise.uniform("value", shape)
         self.passed = torch.zeros_like(self.moment)  # P(revealed by now since it was hidden)
 
     def due(self, chance: Tensor) -> Tensor:
@@ -98,6 +98,7 @@ class _Tokens:
 
     def renew(self, again: Tensor, noise: Noise) -> None:
         """Fresh numbers for tokens that are hidden again."""
-        self.moment[again] = noise.uniform("reveal", again.shape[1:])[again]
-        self.value[again] = noise.uniform("value", again.shape[1:])[again]
-        self.passed[again] = 0.0
+        shape = again.shape[1:]
+        self.moment = torch.where(again, noise.uniform("reveal", shape), self.moment)
+        self.value = torch.where(again, noise.uniform("value", shape), self.value)
+        self.passed = self.passed.masked_fill(again, 0.0)

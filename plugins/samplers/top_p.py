@@ -67,7 +67,7 @@ class LikelyPrediction(CategoricalPrediction):
 
     p: float
 
-    def at(self, where: Tensor) -> Tensor:
+    def at(self, where: Tensor | tuple[Tensor, ...]) -> Tensor:
         return nucleus(self.logits[where], self.p)
 
 
