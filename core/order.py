@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 8  # four times each half; a multiple of four, as Philox answers four words at a time
 _LABEL = 0x6F726465  # "orde": keeps these words apart from the noise of the same seed
+_PART = 1 << 62  # an epoch that no training reaches
 _LARGEST = 1 << 48  # beyond it F, of 32 bits, would no longer spread evenly over Z_a and Z_b
 
 
@@ -75,6 +76,17 @@ def permute(slots: Tensor, size: int, seed: int, epoch: Tensor | int = 0) -> Ten
         image[outside] = walked
         outside = outside[walked >= size]
     return torch.from_numpy(image).reshape(shape).to(device)
+
+
+def some(count: int, size: int, seed: int) -> Tensor:
+    """[count] int64: which of ``size`` make a smaller part that is like the whole, rising.
+
+    Drawn at random and without repetition: first ones, or every k-th, would say more about how
+    the whole is sorted.
+    """
+    import torch
+
+    return permute(torch.arange(min(count, size)), size, seed, _PART).sort().values
 
 
 def _check_size(size: int) -> None:
