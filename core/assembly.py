@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Parts:
     """The components a config names, built; what it does not name is None."""
 
-    config: Config
+    config: Config  # its schedule written out, also where the process chose it
     process: Process  # bound to the data's form where there is data
     schedule: Schedule
     weighting: Weighting  # as named; the objective prepares it
@@ -52,13 +52,25 @@ def build_parts(
     if config.sampler is not None and sampler is not None:
         _check_sampler(config.sampler, sampler, config.process, process)
         _check_guidance(sampler, config)
-    schedule = (config.schedule or natural_schedule(process, registry)).build()
+    schedule_spec = config.schedule or natural_schedule(process, registry)
+    config, schedule = attrs.evolve(config, schedule=schedule_spec), schedule_spec.build()
     return Parts(config, process, schedule, config.weighting.build(), data, spec, sampler)
 
 
 def natural_schedule(process: Process, registry: Registry | None = None) -> ComponentSpec:
     """The schedule a process uses where a config names none."""
-    return component("schedule", process.natural_schedule, registry=registry, path="schedule")
+    given = {"name": process.natural_schedule, **process.natural_schedule_options()}
+    return component("schedule", given, registry=registry, path="schedule")
+
+
+def settled(config: Config, spec: DataSpec | None) -> Config:
+    """The config with the schedule written out that its process chooses for data of this form."""
+    if config.schedule is not None:
+        return config
+    process: Process = config.process.build()
+    if spec is not None:
+        process = process.bind(spec)
+    return attrs.evolve(config, schedule=natural_schedule(process))
 
 
 def build_model(parts: Parts) -> Diffusion:

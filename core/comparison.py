@@ -28,8 +28,11 @@ from typing import Any, Literal
 import attrs
 
 from .adoption import training_of
+from .assembly import settled
 from .atomic import replace_file
-from .config import load_config, to_plain
+from .component_spec import plain
+from .config import Config, load_config, to_plain
+from .dataset import DataSpec
 from .errors import ConfigError, ElbowroomError
 from .evaluation import Protocol
 from .interrupt import Interrupt
@@ -131,6 +134,7 @@ class Comparison:
     skip: tuple[Mapping[str, str], ...] = ()  # values that are not wanted together
     seeds: int = attrs.field(default=1, validator=attrs.validators.ge(1))
     protocol: Protocol = attrs.field(factory=lambda: Protocol(checkpoint="last"))
+    _forms: dict[str, DataSpec | None] = attrs.field(factory=dict, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         keys = [axis.key for axis in self.axes]
@@ -170,11 +174,26 @@ class Comparison:
         folder, job = self.out / "points" / name, self.out / "jobs" / name
         point, problem = None, ""
         try:
-            point = Point(load_config(self.source, overrides), folder, self.protocol)
+            config = load_config(self.source, overrides)
+            form = self._form(config)
+            config = config if form is None else settled(config, form)
+            point = Point(config, folder, self.protocol)
             to_plain(point.config)
         except ElbowroomError as error:
             point, problem = None, str(error)
         return Cell(name, values, seed, overrides, folder, job, point, problem)
+
+    def _form(self, config: Config) -> DataSpec | None:
+        """The form of the data, looked at once; None where they are not on this machine."""
+        if config.data is None:
+            return None
+        key = json.dumps(plain(config.data), sort_keys=True, default=str)
+        if key not in self._forms:
+            try:
+                self._forms[key] = config.data.build().spec
+            except ElbowroomError:
+                self._forms[key] = None  # the point itself will say why
+        return self._forms[key]
 
     def commands(self, cell: Cell) -> list[str]:
         """The same point by hand."""

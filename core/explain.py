@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from .assembly import Parts, build_parts, natural_schedule
+from .assembly import Parts, build_parts
 from .certificate import Certificate, certify
 from .component_spec import ComponentSpec
 from .config import Config, dump_yaml, to_plain
@@ -38,7 +38,6 @@ class Explanation:
 
 def explain_config(config: Config) -> Explanation:
     """Build what the config names, without data files or memory for weights where it can."""
-    config = with_natural_schedule(config)
     try:
         parts = build_parts(config)
     except ElbowroomError as error:
@@ -49,6 +48,7 @@ def explain_config(config: Config) -> Explanation:
         count, reason = None, f"the data cannot be read: {error}"
     else:
         count, reason = count_parameters(parts)
+    config = attrs.evolve(parts.config, data=config.data)
     return Explanation(
         to_plain(config),
         dump_yaml(config),
@@ -57,13 +57,6 @@ def explain_config(config: Config) -> Explanation:
         reason,
         certify(parts.weighting, parts.schedule, parts.process),
     )
-
-
-def with_natural_schedule(config: Config) -> Config:
-    """The config with the schedule it will use written out."""
-    if config.schedule is not None:
-        return config
-    return attrs.evolve(config, schedule=natural_schedule(config.process.build()))
 
 
 def count_parameters(parts: Parts) -> tuple[int | None, str]:

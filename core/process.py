@@ -26,6 +26,8 @@ import attrs
 from .dataset import DataSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import Tensor
     from typing_extensions import Self
 
@@ -78,6 +80,10 @@ class Process(ABC):
 
     natural_schedule: ClassVar[str]
     """The schedule used when a config names none."""
+
+    def natural_schedule_options(self) -> Mapping[str, Any]:
+        """Options of that schedule, which may depend on the bound data (default: its own)."""
+        return {}
 
     _data: DataSpec | None = attrs.field(default=None, init=False, repr=False, eq=False)
 

@@ -25,7 +25,7 @@ from typing import Any
 import attrs
 import torch
 
-from .assembly import build_parts
+from .assembly import build_parts, settled
 from .atomic import write_atomically
 from .certificate import certify
 from .column import Column
@@ -34,7 +34,6 @@ from .config import Config, to_plain
 from .differences import differences
 from .errors import ElbowroomError
 from .evaluation import finite
-from .explain import with_natural_schedule
 from .level import Level
 from .paper import ROWS, SETTING
 from .run_folder import RunFolder
@@ -280,7 +279,7 @@ def _weighting(config: Config | None) -> dict[str, Any] | None:
     """The weighting's shape over time, and whether it is a bound."""
     if config is None:
         return None
-    config = with_natural_schedule(config)
+    config = settled(config, None)  # already so where the data could be read
     assert config.schedule is not None
     options = {k: v for k, v in (config.weighting.given or {}).items() if k != "name"}
     about = {

@@ -28,7 +28,7 @@ from .atomic import replace_file
 from .checkpoint import Checkpoint, best, checkpoints, clean
 from .component import Owner
 from .component_spec import ComponentSpec
-from .config import Config, dump_yaml, load_config, to_plain
+from .config import Config, component, dump_yaml, load_config, to_plain
 from .errors import ElbowroomError
 
 _WHEN = ("steps", "log_every", "save_every", "keep", "milestones", "evaluate_every")
@@ -93,8 +93,16 @@ class RunFolder:
         return folder
 
     def config(self, overrides: Any = ()) -> Config:
-        """The run's config; a component whose plugin is missing names what to install."""
-        return load_config(self.path / _CONFIG, overrides, run=self.path, recorded=self._owners())
+        """The run's config; a component whose plugin is missing names what to install.
+
+        A run writes down the schedule its process chose. One that did not is older than processes
+        that choose its ends, and was trained on the schedule's own.
+        """
+        found = load_config(self.path / _CONFIG, overrides, run=self.path, recorded=self._owners())
+        if found.schedule is None:
+            name = found.process.build().natural_schedule
+            found = attrs.evolve(found, schedule=component("schedule", name, path="schedule"))
+        return found
 
     def _owners(self) -> dict[str, Owner]:
         try:
@@ -201,6 +209,8 @@ def _specs(value: Any) -> Iterator[ComponentSpec]:
 def check_unchanged(now: Config | Mapping[str, Any], then: Mapping[str, Any], where: str) -> None:
     """Refuse to go on with another config, :data:`MAY_CHANGE` aside, saying which keys differ."""
     new = json.loads(json.dumps(to_plain(now) if isinstance(now, Config) else now))
+    if new.get("schedule") is None or then.get("schedule") is None:  # one left it to the process
+        new, then = {**new, "schedule": None}, {**then, "schedule": None}
     differing = [
         f"  {key}: {_show(a)} in the run, {_show(b)} now"
         for key, a, b in _differences(then, new)

@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import attrs
 import torch
 
 from .assembly import Parts, build_model, build_parts
@@ -65,6 +66,7 @@ def resume(
     if overrides:
         now = load_config(now, overrides)
     check_unchanged(now, to_plain(then), str(opened.path))
+    now = now if now.schedule is not None else attrs.evolve(now, schedule=then.schedule)
     latest = opened.latest()
     if latest is not None:
         check_unchanged(now, latest.state.get("config", {}), str(latest.path))
@@ -84,7 +86,7 @@ def _begin(config: Config, out: Path, on: Ranks, without: Collection[str]) -> Ru
     parts = build_parts(config)
     model = build_model(parts)  # before anything is written: it may not fit together
     on.positions(config.train.batch_size)
-    on.first(lambda: str(RunFolder.create(out, config).path))
+    on.first(lambda: str(RunFolder.create(out, parts.config).path))
     return _run(parts, model, RunFolder(out), on, without)
 
 

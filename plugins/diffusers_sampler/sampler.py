@@ -78,7 +78,9 @@ class DiffusersSampler(Sampler):
 
         for i, here in enumerate(walk(self.build(), z, predict, path.noise)):
             yield Frame(here, i + 1)
-        yield self.finish(path, here, levels)
+        clear = levels.select(len(levels.log_snr) - 1).over(here, here.dtype)  # no noise is left
+        x = path.process.decode(here, None, clear, path.noise)
+        yield Frame(here, self.steps, x, path.calls)
 
     def _check(self) -> None:
         """Whatever its convention, a scheduler must find data that is always the same point."""

@@ -10,12 +10,20 @@ Level k of V becomes x = (2k + 1)/V - 1. The reconstruction is the likelihood *d
 those V values, p(k | z_0) ~ N(z_0; a_0 x_k, b_0^2) (``discretised.py``), so that its bits are
 comparable with those of a discrete process on the same integers. Any other variance convention is a
 change of z by a factor known from lambda; the parametrisations do it.
+
+Where the path ends. Neighbouring values lie 2/V apart, the noise at lambda is e^(-lambda/2) beside
+them, so how well a value can be read depends on V e^(-lambda/2) alone: an inner one costs 0.005 bit
+at lambda = 2 log V + 2.350. The natural schedule begins there. Beyond it there is nothing to learn
+about the data, only to round, and a network pays dearly for rounding badly.
+
+A sample is x_hat at the end of its path, not z there, which still has noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, Literal
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
 
 import attrs
 import torch
@@ -34,6 +42,9 @@ from .parametrisation import (
     PredictVelocity,
 )
 
+LEGIBLE = 2.350
+"""lambda - 2 log V at which a value between others is read for 0.005 bit."""
+
 
 @attrs.frozen
 class Gaussian(Process):
@@ -44,6 +55,11 @@ class Gaussian(Process):
 
     predict: Literal["eps", "x", "v", "flow", "edm", "levels"] = "v"
     data_std: float = attrs.field(default=0.5, validator=attrs.validators.gt(0))
+
+    def natural_schedule_options(self) -> Mapping[str, Any]:
+        if self._data is None:
+            return {}
+        return {"log_snr_max": math.ceil(100 * (2 * math.log(self.data.levels) + LEGIBLE)) / 100}
 
     @property
     def parametrisation(self) -> Parametrisation:
@@ -66,10 +82,13 @@ class Gaussian(Process):
         check_range(x, self.data.levels)
         return (2 * x.float() + 1) / self.data.levels - 1
 
+    def needs_last_look(self, z: Tensor) -> Tensor:
+        return z.new_ones(len(z)).bool()
+
     def decode(
         self, z: Tensor, prediction: RealPrediction | None, level: Level, noise: Noise
     ) -> Tensor:
-        return self._nearest(z / level.share.sqrt())
+        return self._nearest(z / level.share.sqrt() if prediction is None else prediction.x)
 
     def prior(self, noise: Noise) -> Tensor:
         return noise.normal("prior", self.data.shape)

@@ -6,9 +6,9 @@ In y = z/a with sigma = b/a = e^(-lambda/2), noise leaves along dy/dsigma = eps_
     y_s = y + (sigma_s - sigma_t) (eps_hat(y, sigma_t) + eps_hat(y', sigma_s)) / 2
 
 Churn raises the noise before each step, sigma <- sigma (1 + gamma), gamma = min(churn/steps,
-sqrt 2 - 1) where ``churn_min`` <= sigma <= ``churn_max``. The path ends with Euler's step to
-sigma = 0, which is the expected data at the last level; so ``steps`` intervals take
-2 steps + 1 calls.
+sqrt 2 - 1) where ``churn_min`` <= sigma <= ``churn_max``. The path ends as every Gaussian one, with
+the expected data at the last level, which is Euler's step to sigma = 0; so ``steps`` intervals
+take 2 steps + 1 calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom import Frame, Level, RealPrediction, Step
+from elbowroom import Level, RealPrediction, Step
 from elbowroom.path import Path
 from elbowroom.sampler import SteppingSampler
 from torch import Tensor
@@ -49,13 +49,6 @@ class Heun(SteppingSampler):
         there: RealPrediction = path.predict(guess.to(z.dtype), step.to)
         slope = (here.eps.double() + there.eps.double()) / 2
         return (a_s * (y + away * slope)).to(z.dtype)
-
-    def finish(self, path: Path, z: Tensor, levels: Level) -> Frame:
-        """Euler's step to sigma = 0, which takes the noise that is left."""
-        end = levels.select(torch.full((len(z),), self.steps)).over(z)
-        prediction: RealPrediction = path.predict(z, end)
-        clean = end.share.sqrt() * prediction.x
-        return SteppingSampler.finish(self, path, clean.to(z.dtype), levels)
 
     def _churned(self, path: Path, y: Tensor, step: Step) -> tuple[Tensor, Level]:
         """y and its level with some noise added."""

@@ -1,7 +1,8 @@
 """Gaussian schedules, given by their log-SNR.
 
 Time is squeezed into [eps, 1 - eps] first, which keeps lambda finite at both ends; eps = 0 is
-legal on the open interval.
+legal on the open interval. An end may be named by its log-SNR instead: time is then squeezed to
+begin where lambda = log_snr_max, or to end where lambda = log_snr_min.
 """
 
 from __future__ import annotations
@@ -17,13 +18,27 @@ from torch import Tensor
 
 @attrs.frozen
 class Squeezed(Schedule):
-    """A log-SNR that is infinite at 0 and 1, looked at on [eps, 1 - eps]."""
+    """A log-SNR that is infinite at 0 and 1, looked at between two finite ends.
+
+    The ends are those of [eps, 1 - eps], unless ``log_snr_max`` (data) or ``log_snr_min`` (noise)
+    names one.
+    """
 
     eps: float = attrs.field(
         default=1e-3,
         kw_only=True,
         validator=[attrs.validators.ge(0), attrs.validators.lt(0.5)],
     )
+    log_snr_max: float | None = attrs.field(default=None, kw_only=True)  # None: eps says
+    log_snr_min: float | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        first, last = self._ends
+        if not first < 1 - last:
+            raise ValueError(
+                f"the path is empty: it begins at log_snr_max {self.log_snr_max} and ends at "
+                f"log_snr_min {self.log_snr_min}, with eps {self.eps}"
+            )
 
     @abstractmethod
     def curve(self, t: Tensor, rest: Tensor) -> Tensor:
@@ -33,15 +48,32 @@ class Squeezed(Schedule):
     def fall(self, t: Tensor, rest: Tensor) -> Tensor:
         """How fast it falls there: minus the slope of the curve."""
 
+    @abstractmethod
+    def tail(self, log_snr: float) -> float:
+        """The squeezed time at which the curve reaches ``log_snr``."""
+
+    @abstractmethod
+    def rest(self, log_snr: float) -> float:
+        """One minus that time, free of cancellation."""
+
     def log_snr(self, t: Tensor) -> Tensor:
         return self.curve(*self._squeezed(t))
 
     def rate(self, t: Tensor) -> Tensor:
-        return (1 - 2 * self.eps) * self.fall(*self._squeezed(t))
+        first, last = self._ends
+        return (1 - first - last) * self.fall(*self._squeezed(t))
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """How much of squeezed time is left out before the data's end, and after the noise's."""
+        first = self.eps if self.log_snr_max is None else self.tail(self.log_snr_max)
+        last = self.eps if self.log_snr_min is None else self.rest(self.log_snr_min)
+        return first, last
 
     def _squeezed(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        keep = 1 - 2 * self.eps
-        return self.eps + keep * t, self.eps + keep * (1 - t)
+        first, last = self._ends
+        keep = 1 - first - last
+        return first + keep * t, last + keep * (1 - t)
 
 
 @attrs.frozen
@@ -54,6 +86,12 @@ class VPCosine(Squeezed):
     def fall(self, t: Tensor, rest: Tensor) -> Tensor:
         return 2 * torch.pi / (torch.pi * torch.minimum(t, rest)).sin()
 
+    def tail(self, log_snr: float) -> float:
+        return 2 / math.pi * math.atan(math.exp(-log_snr / 2))
+
+    def rest(self, log_snr: float) -> float:
+        return self.tail(-log_snr)
+
 
 @attrs.frozen
 class Flow(Squeezed):
@@ -64,6 +102,12 @@ class Flow(Squeezed):
 
     def fall(self, t: Tensor, rest: Tensor) -> Tensor:
         return 2 / t + 2 / rest
+
+    def tail(self, log_snr: float) -> float:
+        return 1 / (1 + math.exp(log_snr / 2))
+
+    def rest(self, log_snr: float) -> float:
+        return self.tail(-log_snr)
 
 
 @attrs.frozen
@@ -82,6 +126,12 @@ class EDM(Squeezed):
     def fall(self, t: Tensor, rest: Tensor) -> Tensor:
         quantile: Tensor = torch.special.ndtri(torch.minimum(t, rest))
         return self.std * math.sqrt(2 * math.pi) * (quantile**2 / 2).exp()
+
+    def tail(self, log_snr: float) -> float:
+        return math.erfc((log_snr - self.mean) / (self.std * math.sqrt(2))) / 2
+
+    def rest(self, log_snr: float) -> float:
+        return self.tail(2 * self.mean - log_snr)
 
 
 @attrs.frozen

@@ -266,3 +266,27 @@ def test_linear_log_snr_serves_both():
     """VDM's schedule, natural to neither, serves both processes."""
     for process in (Masked(), Gaussian()):
         check_process(process, LinearLogSNR(log_snr_max=11.0, log_snr_min=-11.0))
+
+
+@pytest.mark.parametrize("levels", [2, 3, 16, 17, 100, 256])
+def test_the_natural_gaussian_path_ends_where_values_can_be_read(levels):
+    """Its first level is the least log-SNR at which an inner value costs at most 0.005 bit."""
+    process = Gaussian().bind(DataSpec((1,), levels))
+    top = process.natural_schedule_options()["log_snr_max"]
+
+    def bits(log_snr: float) -> float:
+        # -log p(k | z) of a value among endless neighbours 2/V apart, the noise integrated out
+        noise = torch.linspace(-9, 9, 200_001, dtype=torch.float64)
+        weight = (-(noise**2) / 2).exp()
+        steps = torch.arange(-8, 9, dtype=torch.float64)[:, None] * (2 / levels)
+        sigma = math.exp(-log_snr / 2)
+        cost = torch.logsumexp((steps * noise / sigma) - steps**2 / (2 * sigma**2), 0)
+        return float((weight * cost).sum() / weight.sum()) / math.log(2)
+
+    assert bits(top) <= 0.005 < bits(top - 0.02)
+
+
+def test_a_process_without_data_leaves_its_natural_schedule_as_it_is():
+    """Only bound data says how many levels there are; masked paths do not depend on them."""
+    assert Gaussian().natural_schedule_options() == {}
+    assert Masked().bind(DataSpec((1,), 17)).natural_schedule_options() == {}

@@ -115,3 +115,28 @@ def test_the_masked_cosine_schedule_stands_still_at_the_end():
     """Its rate is exactly zero at t = 1, in both precisions."""
     for dtype in (torch.float32, torch.float64):
         assert float(Cosine().rate(torch.ones(1, dtype=dtype))) == 0.0
+
+
+ENDS = {"log_snr_max": 8.25, "log_snr_min": -6.5}
+NAMED = [
+    schedule(**ends)
+    for schedule in (VPCosine, Flow, EDM)
+    for ends in (ENDS, {"log_snr_max": 13.44}, {"log_snr_min": -8.76})
+]
+
+
+@pytest.mark.parametrize("schedule", NAMED, ids=str)
+def test_an_end_can_be_named_by_its_log_snr(schedule):
+    """The path begins and ends at the log-SNRs named, and keeps every law in between."""
+    check_schedule(schedule)
+    first, last = schedule.log_snr(torch.tensor([0.0, 1.0], dtype=torch.float64)).tolist()
+    if schedule.log_snr_max is not None:
+        assert first == pytest.approx(schedule.log_snr_max, abs=1e-9)
+    if schedule.log_snr_min is not None:
+        assert last == pytest.approx(schedule.log_snr_min, abs=1e-9)
+
+
+def test_a_path_between_crossed_ends_is_refused():
+    """An end that lies behind the other leaves no path."""
+    with pytest.raises(ValueError, match="the path is empty"):
+        VPCosine(log_snr_max=-3.0, log_snr_min=2.0)

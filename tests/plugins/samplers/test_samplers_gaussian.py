@@ -8,14 +8,15 @@ import math
 import attrs
 import pytest
 import torch
-from elbowroom import Noise, Schedule
-from elbowroom.oracle import MixtureOracle
+from elbowroom import DataSpec, Noise, Schedule
+from elbowroom.oracle import MixtureOracle, TableOracle
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosine
-from sampling_laws import MIXTURE, end, gaussian_model
+from elbowroom.plugins.schedules.masking import Cosine, Linear
+from sampling_laws import MIXTURE, OracleModel, end, gaussian_model
 from scipy import stats
 
 AGREES, DIFFERS = 1e-3, 1e-6
@@ -205,15 +206,33 @@ def test_the_flow_grid_is_uniform_in_its_own_time():
     assert torch.allclose(steps, steps[0].expand(10), rtol=1e-9)
 
 
-def test_heun_ends_with_the_expected_data():
-    """Heun's path ends where no noise is left, one call after its last step."""
+SAMPLERS = [Ancestral(8), DDIM(8), DDIM(8, eta=0.7), Heun(8), Heun(8, churn=4.0)]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+def test_a_path_ends_with_the_expected_data(sampler):
+    """A sample is what the model expects at the end of its path, one call after the last step."""
     model = gaussian_model(MIXTURE)
-    *_, before, last = Heun(5).frames(model, Noise.of(0, 20))
-    levels = Heun(5).levels(model)
-    level = levels.select(torch.full((20,), 5)).over(before.z)
-    clean = model.predict(before.z, level, None).x * levels.share[-1].sqrt()
-    assert torch.allclose(last.z.double(), clean.double(), atol=1e-6)
-    assert (last.calls == 11).all()
+    *_, before, last = sampler.frames(model, Noise.of(0, 20))
+    levels = sampler.levels(model)
+    level = levels.select(torch.full((20,), 8)).over(before.z)
+    clean = model.predict(before.z, level, None)
+    assert torch.equal(last.x, model.process.decode(before.z, clean, level, Noise.of(0, 20)))
+    assert (last.calls == (17 if isinstance(sampler, Heun) else 9)).all()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+@pytest.mark.parametrize(
+    "schedule",
+    [VPCosine(), VPCosine(log_snr_max=6.0), Flow(), EDM(), LinearLogSNR(), Cosine(), Linear()],
+    ids=str,
+)
+def test_a_point_mass_is_drawn_exactly(sampler, schedule):
+    """Where all data are one picture of 256 levels, every pixel of every sample is right."""
+    picture = torch.arange(256).reshape(1, 256)
+    process = Gaussian().bind(DataSpec((256,), 256))
+    model = OracleModel(process, schedule, TableOracle.point_mass(picture[0]).predict(process))
+    assert torch.equal(sampler.sample(model, Noise.of(1, 8)).x, picture.expand(8, -1))
 
 
 def test_heun_without_churn_is_deterministic():
@@ -223,9 +242,7 @@ def test_heun_without_churn_is_deterministic():
     assert torch.equal(*ends)
 
 
-@pytest.mark.parametrize(
-    "sampler", [Ancestral(8), DDIM(8), DDIM(8, eta=0.7), Heun(8), Heun(8, churn=4.0)], ids=str
-)
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 @pytest.mark.parametrize("schedule", [VPCosine(), EDM()])
 def test_samples_do_not_depend_on_the_batch_size(sampler, schedule):
     """A seed gives the same samples, whatever batches they are drawn in."""
