@@ -29,8 +29,8 @@ class DiT(Denoiser):
 
     ``hidden`` is the MLP's width (by default 8/3 of ``width``), ``patch`` the side of a patch (by
     default 2 for images, 1 for sequences); ``embedding`` and ``condition`` say how wide a token's
-    and the condition's vectors are (by default as ``width``). ``dropout`` is that of the
-    attention's output; ``attention_dropout`` that of its weights.
+    and the condition's vectors are (by default as ``width``). ``dropout`` is that of
+    what attentions and MLPs say; ``attention_dropout`` that of the attention's weights.
     """
 
     checkpoint_activations: bool = False

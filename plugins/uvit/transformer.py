@@ -7,6 +7,8 @@ One block, with shift, scale and gate from the condition c (adaLN-zero):
 
 norm is a LayerNorm without parameters; mlp(x) = w2 (s(w1 x) * w3 x) without biases, s = sigmoid
 (``glu``) or SiLU (``swiglu``). The gates start at zero, so every block starts as the identity.
+In training, what attention and mlp say passes dropout with one mask for all tokens of a sample, as
+MD4 has it for its gated MLP.
 
 For speed, what c says to all blocks comes out of one product at the start of the pass, q, k and v
 out of another, w1 and w3 out of a third; the parameters are those of separate matrices, stacked.
@@ -151,8 +153,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor, told: Tensor, rotation: Tensor | None) -> Tensor:
         """Tokens x [B, N, d], told [B, 6, d], rotation [N, D / 2]."""
         shift1, scale1, gate1, shift2, scale2, gate2 = told.unsqueeze(2).unbind(1)  # [B, 1, d]
-        # Dropout of the attention's output has one mask for all tokens: it may fall on the gate.
-        gate1 = F.dropout(gate1, self.dropout, self.training)
+        # Dropout of what attention and MLP say has one mask for all tokens: it may fall on the gate.
+        gate1, gate2 = (F.dropout(gate, self.dropout, self.training) for gate in (gate1, gate2))
         x = torch.addcmul(x, gate1, self.attend(modulated(x, shift1, scale1), rotation))
         h = self.w2(self.gate(self.w31(modulated(x, shift2, scale2))))
         return torch.addcmul(x, gate2, h)

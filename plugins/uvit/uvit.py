@@ -38,7 +38,8 @@ class UViT(Denoiser):
     ``blocks`` on the way in and one more on the way out, and ``groups`` of its norms (by default
     32, or what of it divides ``channels``). ``embedding`` and ``condition``: how wide
     a token's and the condition's vectors are (by default as ``channels``). ``dropout`` is that of
-    residual blocks and of the attention's output; ``attention_dropout`` that of its weights.
+    residual blocks and of what the transformer's attentions and MLPs say; ``attention_dropout``
+    that of the attention's weights.
     """
 
     checkpoint_activations: bool = False

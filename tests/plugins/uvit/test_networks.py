@@ -284,10 +284,11 @@ def block(**options):
     return stir(Block(12, 3, 20, 2, **(standard | options)))
 
 
-def test_output_dropout_has_one_mask_for_all_tokens():
-    """The attention's output is dropped in whole columns: all tokens of a dimension, or none."""
+@pytest.mark.parametrize(("part", "gate"), [("attention", 2), ("mlp", 5)])
+def test_output_dropout_has_one_mask_for_all_tokens(part, gate):
+    """What attention and MLP say is dropped in whole columns: all tokens of a dimension, or none."""
     x, told = torch.randn(8, 5, 12), torch.zeros(8, 6, 12)
-    told[:, 2] = 1  # the attention's gate; the MLP's stays shut
+    told[:, gate] = 1  # the other's gate stays shut
     change = block(dropout=0.5).train()(x, told, None) - x  # [B, N, d]
     kept = change != 0
     assert (kept.all(dim=1) | ~kept.any(dim=1)).all()
