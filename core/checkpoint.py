@@ -156,8 +156,13 @@ def prune(folder: Path, keep: int, milestones: Collection[int] = ()) -> list[Pat
 
 def clean(folder: Path) -> None:
     """Remove what killed processes left half-written or half-deleted."""
-    for path in folder.glob(".step-*") if folder.is_dir() else ():
+    if not folder.is_dir():
+        return
+    for path in folder.glob(".step-*"):
         shutil.rmtree(path, ignore_errors=True)
+    for probe in folder.glob(".room-*"):
+        with contextlib.suppress(OSError):
+            probe.unlink()
 
 
 def check_room(folder: Path, size: int) -> None:
@@ -172,6 +177,8 @@ def check_room(folder: Path, size: int) -> None:
                 f"and {_human(free)} are free"
             )
         with probe.open("wb") as file:  # a quota shows itself only when space is really asked for
+            with contextlib.suppress(OSError):  # a file without a name goes with the process
+                probe.unlink()
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
             else:

@@ -153,7 +153,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor, told: Tensor, rotation: Tensor | None) -> Tensor:
         """Tokens x [B, N, d], told [B, 6, d], rotation [N, D / 2]."""
         shift1, scale1, gate1, shift2, scale2, gate2 = told.unsqueeze(2).unbind(1)  # [B, 1, d]
-        # Dropout of what attention and MLP say has one mask for all tokens: it may fall on the gate.
+        # Dropout of what the two parts say has one mask for all tokens: it may fall on the gates.
         gate1, gate2 = (F.dropout(gate, self.dropout, self.training) for gate in (gate1, gate2))
         x = torch.addcmul(x, gate1, self.attend(modulated(x, shift1, scale1), rotation))
         h = self.w2(self.gate(self.w31(modulated(x, shift2, scale2))))

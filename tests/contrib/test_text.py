@@ -66,7 +66,7 @@ def test_training_runs_begin_at_every_stride(book):
     assert data.decode(train.take(torch.tensor([3, 0])).x) == [VERSE[3:11], VERSE[:8]]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(text=st.text(min_size=60, max_size=400))
 def test_decoding_undoes_encoding(tmp_path_factory, text):
     """For any text, the codes of a run give the run back."""

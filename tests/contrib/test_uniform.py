@@ -133,7 +133,7 @@ def test_steps_of_one_token_pay_the_same_however_many(steps):
     assert total == pytest.approx(due, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(lam=LAMBDAS, levels=st.integers(2, 6), seed=st.integers(0, 99))
 def test_the_plain_loss_is_the_divergence_of_the_two_jump_processes(lam, levels, seed):
     """It equals the sum over y written with rates, for every guess, value and level."""
@@ -163,7 +163,7 @@ def test_the_plain_loss_is_the_divergence_of_the_two_jump_processes(lam, levels,
         assert float(got) >= 0
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(ends=st.tuples(LAMBDAS, LAMBDAS).map(sorted), seed=st.integers(0, 99))
 def test_a_reverse_step_is_bayes_rule(ends, seed):
     """p(z_s | z_t) is the guess's mean of q(z_s, z_t | x) / q(z_t | x), with q from matrices."""

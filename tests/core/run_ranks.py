@@ -46,7 +46,7 @@ def main(out: Path, jobs: list[str]) -> None:
     (out / f"threads-{rank}.json").write_text(json.dumps(threads_of_the_group()))
 
 
-def threads_of_the_group(patience=10.0):
+def threads_of_the_group(patience=60.0):
     """Names of the group's threads that do not end; none where the system does not tell.
 
     The system lists a thread for some moments after it was joined, so one look is not enough.

@@ -110,7 +110,7 @@ def test_the_peaks_are_where_the_reference_says():
     amplitudes=st.lists(st.floats(-2, 2), min_size=1, max_size=5).map(tuple),
     lift=st.floats(-1, 8),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_bound_is_a_non_negative_weighting_that_never_falls(amplitudes, lift):
     """For every weighting: it is certified if and only if its cascade has no negative weight."""
     wave = Wave(amplitudes, lift)
@@ -130,7 +130,7 @@ def test_a_bound_is_a_non_negative_weighting_that_never_falls(amplitudes, lift):
     lift=st.floats(0.5, 8),
     t=st.lists(st.floats(0, 1), min_size=2, max_size=20),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_repair_of_any_weighting_is_a_bound(amplitudes, lift, t):
     """Between any two times the repaired weighting does not fall, and it is certified."""
     repaired = Isotonic(Wave(amplitudes, lift)).prepare(Cosine(), Masked())

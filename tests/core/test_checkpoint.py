@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -191,6 +195,25 @@ def test_room_is_asked_for_and_given_back(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(CheckpointError, match="no room"):
         check_room(tmp_path, 1 << 60)
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED_IN_THE_PROBE = """
+import os, pathlib, signal, sys
+from elbowroom.checkpoint import check_room
+os.posix_fallocate = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+check_room(pathlib.Path(sys.argv[1]), 1 << 20)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot ask for space")
+def test_a_process_killed_while_it_asks_for_room_leaves_no_probe(tmp_path):
+    """The space goes with the process; a probe left all the same goes at the next start."""
+    killed = subprocess.run([sys.executable, "-c", KILLED_IN_THE_PROBE, str(tmp_path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / ".room-77").write_bytes(b"left behind")
+    clean(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

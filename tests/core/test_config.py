@@ -357,7 +357,7 @@ configs = st.fixed_dictionaries(
 
 
 @given(configs)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_resolved_config_reads_back_equal(source):
     """load(plain(load(c))) = load(c), through data and through YAML text; and plain is settled."""
     config = load_config(source)
@@ -385,7 +385,7 @@ _trees = st.recursive(
 
 
 @given(st.dictionaries(_words, _trees, max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_mapping_is_a_config_or_a_clear_error(source):
     """Random mappings raise nothing but ConfigError and PluginError."""
     try:
@@ -396,7 +396,7 @@ def test_any_mapping_is_a_config_or_a_clear_error(source):
 
 
 @given(st.lists(st.tuples(st.lists(_words, max_size=3).map(".".join), st.text(max_size=8))))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_override_is_applied_or_a_clear_error(pairs):
     """Random overrides raise nothing but ConfigError and PluginError."""
     try:
@@ -407,7 +407,7 @@ def test_any_override_is_applied_or_a_clear_error(pairs):
 
 
 @given(content=st.binary(max_size=80))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_file_is_a_config_or_a_clear_error(tmp_path_factory, content):
     """Random bytes in a file raise nothing but ConfigError and PluginError."""
     path = tmp_path_factory.mktemp("any") / "any.yaml"
@@ -417,7 +417,6 @@ def test_any_file_is_a_config_or_a_clear_error(tmp_path_factory, content):
 
 
 @given(st.text(max_size=30) | _words.map(lambda word: f"{{name: {word}}}"))
-@settings(deadline=None)
 def test_any_spec_is_parsed_or_a_clear_error(text):
     """Random SPECs raise nothing but ConfigError."""
     try:

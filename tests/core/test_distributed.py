@@ -32,7 +32,7 @@ def torchrun(out, *jobs, processes=2):
         command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
     )
     try:
-        _, words = launched.communicate(timeout=120)
+        _, words = launched.communicate(timeout=500)
     except subprocess.TimeoutExpired:
         os.killpg(launched.pid, signal.SIGKILL)  # the ranks too
         raise

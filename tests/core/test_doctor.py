@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -39,6 +40,7 @@ class Site:
 @pytest.fixture
 def site(tmp_path, monkeypatch) -> Site:
     before = set(sys.modules)
+    monkeypatch.setattr("elbowroom.doctor.SLOW", 60.0)  # a busy machine is not the plugin's fault
     monkeypatch.syspath_prepend(tmp_path)
     yield Site(tmp_path)
     for name in set(sys.modules) - before:
@@ -75,7 +77,7 @@ def test_a_plugin_that_is_well_has_no_findings(site):
     assert report.healthy
     assert one.registers == {"weighting": ["well"]}
     assert one.plugin.api == (1, 0)
-    assert 0 < one.plugin.seconds < 5
+    assert one.plugin.seconds > 0
     assert "doctored_well_parts" not in sys.modules
 
 
@@ -170,20 +172,26 @@ def test_a_plugin_that_imports_a_heavy_library_is_told_apart(site, monkeypatch):
     assert warning.startswith("doctored_a (dist-a 1.0): imports doctored_heavy to be listed")
 
 
-def test_slow_imports_hooks_without_a_mark_and_no_hooks_are_warnings(site):
-    """What costs everybody time, or looks like a slip, is told."""
+def test_slow_imports_are_warnings(site, monkeypatch):
+    """What costs everybody time is told."""
+    monkeypatch.setattr("elbowroom.doctor.SLOW", 0.1)
     site.install(
         "dist-slow",
         "doctored_slow",
         f"import time\ntime.sleep(0.15)\n{WELL}",
         doctored_well_parts=PARTS,
     )
+    (slow,) = said(site.examine(), "warning")
+    assert re.search(r"doctored_slow \(dist-slow 1.0\): takes \d+\.\d\d s to import", slow)
+
+
+def test_hooks_without_a_mark_and_no_hooks_are_warnings(site):
+    """What looks like a slip is told."""
     site.install("dist-slip", "doctored_slip", "def weightings():\n    return {}\n")
     site.install("dist-watch", "doctored_watch", "@hookimpl\ndef run_ended(event): ...\n")
-    slip, nothing, slow = said(site.examine(), "warning")
+    slip, nothing = said(site.examine(), "warning")
     assert "doctored_slip (dist-slip 1.0): weightings() is not marked" in slip
     assert "doctored_slip (dist-slip 1.0): has no hook at all" in nothing
-    assert "doctored_slow (dist-slow 1.0): takes 0.1" in slow
 
 
 def test_a_missing_preset_is_an_error_and_a_newer_minor_a_note(site):

@@ -13,7 +13,7 @@ import yaml
 from elbowroom.component import KINDS as REGISTERED
 from elbowroom.errors import ElbowroomError
 from elbowroom.new_plugin import KINDS, NewPlugin, new_plugin
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 NAMES = st.from_regex(r"[a-z][a-z0-9]{0,5}(-[a-z0-9]{1,5}){0,3}", fullmatch=True)
@@ -25,7 +25,6 @@ def test_every_kind_with_laws_can_be_begun():
     assert set(KINDS) == set(REGISTERED) - {"launcher", "exporter"}
 
 
-@settings(deadline=None)
 @given(name=NAMES, kind=st.sampled_from(KINDS))
 def test_whatever_the_name_the_files_can_be_read(name, kind):
     """No name makes a file that Python, TOML or YAML cannot read, or leaves a gap unfilled."""

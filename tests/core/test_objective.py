@@ -179,7 +179,7 @@ def test_md4s_own_loss_values(key):
     eps=st.sampled_from([1e-4, 1e-3, 0.05]),
     schedule=st.sampled_from([Cosine, Linear]),
 )
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_zero_logits_cost_exactly_log2_v_bits(levels, eps, schedule):
     """A network that knows nothing costs log2 V bits per dimension for any eps."""
     process = Masked().bind(DataSpec((5,), levels))

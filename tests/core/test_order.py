@@ -17,7 +17,6 @@ def batch(seed: int, step: int, total: int, size: int) -> torch.Tensor:
 
 
 @given(size=st.integers(1, 3000), seed=SEEDS, epoch=st.integers(0, 2**62))
-@settings(deadline=None)
 def test_permutes(size: int, seed: int, epoch: int):
     """Every size, seed and epoch gives a permutation."""
     image = permute(torch.arange(size), size, seed, epoch)
@@ -25,7 +24,7 @@ def test_permutes(size: int, seed: int, epoch: int):
 
 
 @given(size=st.integers(1, 60), total=st.integers(1, 40), seed=SEEDS)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_each_epoch_visits_each_example_once(size: int, total: int, seed: int):
     """The stream of examples is one permutation of the data after another."""
     steps = -(-3 * size // total)
@@ -41,7 +40,6 @@ def test_each_epoch_visits_each_example_once(size: int, total: int, seed: int):
     each=st.integers(1, 16),
     seed=SEEDS,
 )
-@settings(deadline=None)
 def test_ranks_see_their_part_of_the_same_batch(
     size: int, step: int, ranks: int, each: int, seed: int
 ):

@@ -62,7 +62,6 @@ def test_step_prices_are_the_papers(lam_t, rise):
     x=st.floats(-1, 1),
     eps=st.floats(-3, 3),
 )
-@settings(deadline=None)
 def test_a_perfect_network_is_read_as_perfect(predict, lam, x, eps):
     """In every parametrisation, the output that says (x, eps) is read as (x, eps)."""
     process = Gaussian(predict=predict)
@@ -90,7 +89,6 @@ def test_a_perfect_network_is_read_as_perfect(predict, lam, x, eps):
     drawn=st.integers(0, 8),
     eps=st.floats(-3, 3),
 )
-@settings(deadline=None)
 def test_logits_over_levels_are_read_as_a_posterior_mean(chances, lam, drawn, eps):
     """With the true chances as output, x_hat is what Bayes' rule says: the oracle's."""
     table = TableOracle(

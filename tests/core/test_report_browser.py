@@ -116,7 +116,7 @@ def test_play_runs_from_noise_to_data(view):
     page, _, _ = view
     page.locator("#time").fill("0")
     page.locator("#play").click()
-    for _ in range(100):  # the page's policy forbids to wait by a function
+    for _ in range(600):  # the page's policy forbids to wait by a function
         if page.locator("#time").input_value() > "0":
             break
         page.wait_for_timeout(50)

@@ -89,7 +89,7 @@ probabilities = st.lists(st.floats(0.05, 1), min_size=9, max_size=9)
     steps=st.integers(2, 6),
     schedule=st.sampled_from([Cosine(eps=0), Linear(eps=0), Linear(eps=0.01)]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_theorems_hold_for_any_distribution_and_any_denoiser(
     probabilities, logits, steps, schedule
 ):

@@ -20,7 +20,7 @@ def scenario(name, folder, *arguments):
         [sys.executable, str(HERE / "run_and_kill.py"), name, str(folder), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=500,
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)},
     )

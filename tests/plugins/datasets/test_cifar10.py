@@ -185,7 +185,10 @@ def test_reading_is_far_faster_than_training(tmp_path):
     split = Cifar10(path=write_npz(tmp_path / "made")).split("train")
     indices = torch.randint(45, (128,), generator=torch.Generator().manual_seed(0))
     split.take(indices)
-    start = time.perf_counter()
-    for _ in range(20):
-        split.take(indices)
-    assert 20 * 128 / (time.perf_counter() - start) > 16_000
+    tries = []  # in time of the CPU, which a busy machine leaves alone
+    for _ in range(5):
+        start = time.process_time()
+        for _ in range(4):
+            split.take(indices)
+        tries.append((time.process_time() - start) / 4)
+    assert min(tries) < 128 / 16_000

@@ -66,7 +66,10 @@ def test_reading_is_far_faster_than_training(options: dict):
     split = Digits(**options).split("train")
     indices = torch.arange(128)
     split.take(indices)
-    start = time.perf_counter()
-    for _ in range(50):
-        split.take(indices)
-    assert 50 * 128 / (time.perf_counter() - start) > 16_000
+    tries = []  # in time of the CPU, which a busy machine leaves alone
+    for _ in range(5):
+        start = time.process_time()
+        for _ in range(10):
+            split.take(indices)
+        tries.append((time.process_time() - start) / 10)
+    assert min(tries) < 128 / 16_000

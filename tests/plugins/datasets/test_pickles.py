@@ -18,6 +18,7 @@ from elbowroom.plugins.datasets.pickles import PickledArray, Span, read_pickle
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+UNHURRIED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 LEAVES = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.binary() | st.text()
 )
@@ -39,7 +40,7 @@ def read(tmp_path: Path, content: bytes):
 
 
 @given(value=DATA, protocol=st.integers(2, 5))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=UNHURRIED)
 def test_plain_data_comes_back(tmp_path, value, protocol: int):
     """Nested dicts, lists, tuples, strings, bytes and numbers are read as Python reads them."""
     assert read(tmp_path, pickle.dumps(value, protocol)) == value
@@ -171,9 +172,7 @@ def test_broken_and_crafted_programs_are_refused(tmp_path, program: bytes):
 
 
 @given(content=st.binary(max_size=60))
-@settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=300, suppress_health_check=UNHURRIED)
 def test_no_bytes_cause_any_other_error(tmp_path, content: bytes):
     """Whatever the bytes, the answer is data or an error for people."""
     with contextlib.suppress(ElbowroomError):
@@ -181,7 +180,7 @@ def test_no_bytes_cause_any_other_error(tmp_path, content: bytes):
 
 
 @given(cut=st.integers(0, 1500))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=UNHURRIED)
 def test_truncation_is_noticed(tmp_path, cut: int):
     """A pickle cut short anywhere is refused."""
     content = pickle.dumps({"data": np.arange(300), "labels": [1, 2]}, 4)

@@ -61,7 +61,7 @@ def exact_area(x: torch.Tensor, size: int) -> list[list[int]]:
 
 
 @given(side=st.integers(1, 7), size=st.integers(1, 7), seed=st.integers(0, 99))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_area_average_is_exact(side: int, size: int, seed: int):
     """The area average equals the rational mean, rounded half up, for any two sizes."""
     size = min(size, side)
@@ -86,7 +86,7 @@ def test_area_average_agrees_with_pillow(size: int):
 
 
 @given(levels=st.integers(2, 256))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_requantising_makes_equal_bins(levels: int):
     """Every new level is used, order is kept, and the bins are as equal as can be."""
     images = np.arange(256, dtype=np.uint8).reshape(256, 1, 1, 1)

@@ -36,9 +36,11 @@ def test_no_more_run_at_once_than_allowed(tmp_path):
     """Four jobs, two at a time: never three lock files, and once two."""
     code = (
         "import os, time, pathlib\n"
-        f"mine = pathlib.Path({str(tmp_path)!r}) / f'{{os.getpid()}}.lock'\n"
-        "mine.touch(); time.sleep(0.4)\n"
-        f"print(len(list(pathlib.Path({str(tmp_path)!r}).glob('*.lock'))))\n"
+        f"place = pathlib.Path({str(tmp_path)!r})\n"
+        "mine = place / f'{os.getpid()}.lock'\n"
+        "mine.touch(); (place / f'{os.getpid()}.began').touch()\n"
+        "while len(list(place.glob('*.began'))) < 2: time.sleep(0.02)\n"
+        "time.sleep(0.2); print(len(list(place.glob('*.lock'))))\n"
         "mine.unlink()"
     )
     jobs = [job(tmp_path, str(k), code) for k in range(4)]
@@ -68,7 +70,7 @@ def test_closing_asks_jobs_to_stop_and_waits(tmp_path):
     began = time.monotonic()
     events.close()
     assert (tmp_path / "polite.txt").read_text() == "ready\nsaved\n"
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 55  # not by its end
 
 
 def test_jobs_are_told_to_mind_their_input(tmp_path):
@@ -103,5 +105,5 @@ def test_a_job_ends_with_whoever_started_it():
     )
     assert child.stdout.readline() == b"ready\n"
     child.stdin.close()
-    assert child.wait(timeout=30) == -signal.SIGTERM
+    assert child.wait(timeout=300) == -signal.SIGTERM
     child.stdout.close()

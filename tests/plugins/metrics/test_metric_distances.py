@@ -179,7 +179,7 @@ def test_built_in_metrics_keep_the_laws(build):
     check_metric(lambda: build(LINEAR), SAMPLES, DATA)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(batch=st.integers(1, 90), block=st.integers(2, 100))
 def test_streaming_and_one_shot_agree(batch, block):
     """However the samples come, every figure and error is that of all at once."""

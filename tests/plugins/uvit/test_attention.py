@@ -51,7 +51,7 @@ def speaking_anew():
     home._say.cache_clear()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     shape=st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 4), st.integers(1, 16)),
     seed=st.integers(0, 2**31 - 1),

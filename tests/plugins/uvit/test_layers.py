@@ -20,7 +20,7 @@ def seeded():
         yield
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(fan_in=st.integers(1, 600), gain=st.floats(0.1, 3))
 def test_linear_starts_at_gain_over_root_fan_in(fan_in, gain):
     """A matrix has standard deviation gain / sqrt(fan_in), cut at two of the wide normal's."""

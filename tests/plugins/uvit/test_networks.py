@@ -83,7 +83,7 @@ def test_dit_conforms_on_sequences():
     check_denoiser(lambda s: build(DiT, s, patch=3, positions="sincos"), text)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     rows=st.sampled_from([8, 12, 16]),
     columns=st.sampled_from([8, 10, 32]),
@@ -286,7 +286,7 @@ def block(**options):
 
 @pytest.mark.parametrize(("part", "gate"), [("attention", 2), ("mlp", 5)])
 def test_output_dropout_has_one_mask_for_all_tokens(part, gate):
-    """What attention and MLP say is dropped in whole columns: all tokens of a dimension, or none."""
+    """What a part says is dropped in whole columns: all tokens of a dimension, or none."""
     x, told = torch.randn(8, 5, 12), torch.zeros(8, 6, 12)
     told[:, gate] = 1  # the other's gate stays shut
     change = block(dropout=0.5).train()(x, told, None) - x  # [B, N, d]
@@ -333,7 +333,7 @@ def test_block_is_its_equation(mlp, qk_norm):
     torch.testing.assert_close(net(x, told, None), y, atol=1e-5, rtol=1e-4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     batch=st.integers(1, 4),
     groups=st.integers(1, 4),

@@ -42,7 +42,7 @@ def test_rotation_turns_neighbouring_pairs():
     torch.testing.assert_close(out[..., 1::2], even * angle.sin() + odd * angle.cos())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     grid=st.sampled_from([(12,), (4, 6)]), shift=st.integers(1, 2), seed=st.integers(0, 2**31 - 1)
 )
