@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .level import Level
 from .noise import Noise
 from .objective import Bound, Losses, Objective, bound
-from .process import Process
+from .process import Process, check_examples
 from .sampler import Sampler, Samples
 from .schedule import Schedule
 
@@ -49,6 +49,11 @@ class Diffusion(nn.Module):
         output = self.denoiser(seen, level.per_example(len(z)).to(torch.float32), cond)
         return self.process.read(output, z, level)
 
+    def encode(self, x: Tensor) -> Tensor:
+        """Integers x [B, *D] of the data's form -> the process's own space; all else is refused."""
+        check_examples(x, self.process.data)
+        return self.process.encode(x)
+
     def forward(
         self,
         x: Tensor,
@@ -59,7 +64,7 @@ class Diffusion(nn.Module):
         """The losses of integers x [B, *D]."""
         return self.objective(
             lambda z, level: self.predict(z, level, cond),
-            self.process.encode(x),
+            self.encode(x),
             noise,
             mean_over_ranks,
         )
@@ -73,7 +78,7 @@ class Diffusion(nn.Module):
             self.process,
             self.schedule,
             lambda z, level: self.predict(z, level, cond),
-            self.process.encode(x),
+            self.encode(x),
             noise,
             steps,
         )

@@ -30,6 +30,10 @@ class IncompatibleError(ElbowroomError):
     """Two components that cannot work together; the message names both."""
 
 
+class DataError(ElbowroomError, ValueError):
+    """Examples that are not what a model was made for."""
+
+
 def did_you_mean(given: str, choices: Iterable[str]) -> str:
     """`` (did you mean 'gaussian'?)`` for the nearest choice, or nothing."""
     near = difflib.get_close_matches(given, list(choices), n=1, cutoff=0.6)

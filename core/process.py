@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import attrs
 
 from .dataset import DataSpec
+from .errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -182,10 +183,29 @@ class Process(ABC):
         return levels.log_snr.new_ones(len(noise), len(levels.log_snr) - 1).bool()
 
 
+def check_examples(x: Tensor, data: DataSpec) -> None:
+    """Examples handed to a model must be of the form it was bound to; no value is looked at."""
+    if x.shape[1:] == data.shape:
+        return
+    wanted = f"[B, {', '.join(map(str, data.shape))}]"
+    hint = ""
+    if x.shape == data.shape:
+        hint = ": a batch of one is x[None]"
+    elif len(data.shape) == 3 and x.shape[1:] == (data.shape[2], *data.shape[:2]):
+        hint = ": channels come last, x.permute(0, 2, 3, 1) puts them there"
+    raise DataError(f"examples of shape {list(x.shape)} for a model of {wanted}{hint}")
+
+
 def check_range(x: Tensor, levels: int) -> None:
-    """Integers of the data set must lie in 0 .. levels-1."""
+    """Data are integers 0 .. levels-1, never the 0 .. 1 of floating-point pictures."""
+    if x.is_floating_point() or x.is_complex():
+        kind = str(x.dtype).removeprefix("torch.")
+        raise DataError(
+            f"data are {kind} numbers, and a model takes the integers "
+            f"0 to {levels - 1}: floats x of 0 .. 1 become (x * {levels - 1}).round().long()"
+        )
     if x.device.type != "cpu" or not x.numel():
         return  # looking would make an accelerator wait; data sets hand out CPU tensors
     low, high = int(x.min()), int(x.max())
     if low < 0 or high >= levels:
-        raise ValueError(f"data has values {low} to {high}; allowed are 0 to {levels - 1}")
+        raise DataError(f"data has values {low} to {high}; allowed are 0 to {levels - 1}")

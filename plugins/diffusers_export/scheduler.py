@@ -29,7 +29,7 @@ from elbowroom.errors import ElbowroomError
 from elbowroom.level import Level
 from elbowroom.noise import Noise
 from elbowroom.path import precision
-from elbowroom.process import Process, Step
+from elbowroom.process import Process, Step, check_examples
 from elbowroom.sampler import Sampler
 from elbowroom.schedule import Schedule
 from torch import Tensor
@@ -110,7 +110,8 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
         return self.process.corrupt(original_samples, level.over(original_samples), noise)
 
     def encode(self, x: Tensor) -> Tensor:
-        """Integers -> the process's own space."""
+        """Integers of the data's form -> the process's own space."""
+        check_examples(x, self.process.data)
         return self.process.encode(x)
 
     def step(
