@@ -84,6 +84,7 @@ def build_model(parts: Parts) -> Diffusion:
     if parts.spec is None or config.denoiser is None:
         missing = "data" if parts.spec is None else "denoiser"
         raise ConfigError(f"{missing}: a model needs one, and this config names none")
+    parts.process.check_schedule(parts.schedule)
     signature = parts.process.signature()
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)

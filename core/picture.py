@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .atomic import write_atomically
 from .errors import ElbowroomError
+from .process import check_finite
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +36,7 @@ def pixels(x: Tensor, levels: int) -> Tensor:
         raise ElbowroomError(
             f"data of shape {tuple(x.shape[1:])} has no picture: (H, W, 1 or 3) has"
         )
-    x = x.cpu()
+    x = check_finite(x.cpu())
     hidden = (x < 0) | (x >= levels)
     grey = (x.clamp(0, levels - 1) * (255 / (levels - 1))).round()
     grey = torch.where(hidden, 127.0, grey)  # one channel of a pixel may be hidden alone

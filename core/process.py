@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import attrs
 
 from .dataset import DataSpec
-from .errors import DataError
+from .errors import DataError, ElbowroomError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from .level import Level
     from .noise import Noise
+    from .schedule import Schedule
 
 
 @attrs.frozen
@@ -100,6 +101,9 @@ class Process(ABC):
         if self._data is None:
             raise RuntimeError(f"{type(self).__name__} is not bound to data: call bind(DataSpec)")
         return self._data
+
+    def check_schedule(self, schedule: Schedule) -> None:  # noqa: B027  # most take any
+        """Raise an IncompatibleError if nothing can be trained or sampled along this schedule."""
 
     # -- the space z lives in
 
@@ -209,3 +213,14 @@ def check_range(x: Tensor, levels: int) -> None:
     low, high = int(x.min()), int(x.max())
     if low < 0 or high >= levels:
         raise DataError(f"data has values {low} to {high}; allowed are 0 to {levels - 1}")
+
+
+def check_finite(x: Tensor) -> Tensor:
+    """The same values, none of them NaN or infinite: such a one would pass for black or white."""
+    if not bool(x.isfinite().all()):
+        bad = int((~x.isfinite().flatten(1).all(1)).sum())
+        raise ElbowroomError(
+            f"{bad} of {len(x)} samples have values that are NaN or infinite: the network's "
+            "answers, or the schedule's ends, are not finite"
+        )
+    return x

@@ -27,8 +27,9 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom import Level, Noise, Process, RealPrediction, Signature, Step
-from elbowroom.process import check_range
+from elbowroom import Level, Noise, Process, RealPrediction, Schedule, Signature, Step
+from elbowroom.errors import IncompatibleError
+from elbowroom.process import check_finite, check_range
 from torch import Tensor
 
 from .discretised import log_probability
@@ -44,6 +45,7 @@ from .parametrisation import (
 
 LEGIBLE = 2.350
 """lambda - 2 log V at which a value between others is read for 0.005 bit."""
+_FURTHEST = 80.0  # beyond it the smaller part is nothing in float32
 
 
 @attrs.frozen
@@ -74,6 +76,16 @@ class Gaussian(Process):
         }
         return made[self.predict]()
 
+    def check_schedule(self, schedule: Schedule) -> None:
+        ends = schedule.log_snr(torch.tensor([0.0, 1.0], dtype=torch.float64))
+        if not bool((ends.abs() <= _FURTHEST).all()):
+            first, last = float(ends[0].max()), float(ends[-1].min())
+            raise IncompatibleError(
+                f"schedule: {schedule} runs from a log-SNR of {first:g} to {last:g}, and a "
+                f"Gaussian process needs both ends within ±{_FURTHEST:g}, so that there is some "
+                "noise at the data and some signal in the noise: set schedule.eps to 0.001, say"
+            )
+
     def signature(self) -> Signature:
         says = self.data.levels if self.predict == "levels" else None
         return Signature(self.data.shape, None, says, self.data.classes, needs_level=True)
@@ -88,7 +100,8 @@ class Gaussian(Process):
     def decode(
         self, z: Tensor, prediction: RealPrediction | None, level: Level, noise: Noise
     ) -> Tensor:
-        return self._nearest(z / level.share.sqrt() if prediction is None else prediction.x)
+        x = z / level.share.sqrt() if prediction is None else prediction.x
+        return self._nearest(check_finite(x))
 
     def prior(self, noise: Noise) -> Tensor:
         return noise.normal("prior", self.data.shape)
