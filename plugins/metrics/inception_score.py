@@ -2,9 +2,11 @@
 
     IS = exp( E KL(p(y | x) || p(y)) ) = exp( E sum_y p log p  -  sum_y E[p] log E[p] )
 
-Written so, it needs only sums in each of ``splits`` groups, into which samples go by turns: memory
-is constant, and no generator is asked (torchmetrics keeps all logits and shuffles them by the
-global one; with one split both agree). Small groups are biased downwards, so the default is one
+Written so, it needs only sums in each of ``splits`` groups: memory is constant. Of each ``splits``
+samples in a row one goes into each group, which into which is drawn with a fixed key: groups are
+equally large, and whatever order the samples have (class by class, or classes in turn), a group is
+a random part of them. (torchmetrics keeps all logits and shuffles them by the global generator;
+with one split both agree.) Small groups are biased downwards, so the default is one
 group of all samples. The standard error is the spread over groups, or for one group that of its
 mean over samples: with a_i = sum_y p_i (log p_i - log E[p]), it is IS sd(a) / sqrt(n).
 """
@@ -15,12 +17,15 @@ import math
 
 import attrs
 import torch
+from elbowroom import Noise
 from elbowroom.errors import IncompatibleError
 from elbowroom.metric import Figure, Metric, Subject
 from torch import Tensor
 
 from .features import Eye, eye
 from .kept import of_real_data
+
+_SEED = 0  # of the groups: part of what the figure is
 
 
 @attrs.define(eq=False)
@@ -86,12 +91,19 @@ class Score:
             classes = p.shape[1]
             self._s, self._p = p.new_zeros(self._splits, 2), p.new_zeros(self._splits, classes)
             self._sp, self._pp = p.new_zeros(classes), p.new_zeros(classes, classes)
-        group = (self._seen + torch.arange(len(p))) % self._splits
+        group = self._groups(len(p))
         self._s.index_add_(0, group, torch.stack((s, s**2), 1))
         self._p.index_add_(0, group, p)
         self._sp += s @ p
         self._pp += p.T @ p
         self._seen += len(p)
+
+    def _groups(self, count: int) -> Tensor:
+        """[count] the group of each of the next samples."""
+        first, skipped = divmod(self._seen, self._splits)
+        turns = torch.arange(first, first + -(-(skipped + count) // self._splits))
+        order = Noise(_SEED, turns, len(turns)).uniform("group", (self._splits,)).argsort(1)
+        return order.flatten()[skipped : skipped + count]
 
     def compute(self) -> tuple[float, float]:
         """The mean over the groups, and its standard error."""

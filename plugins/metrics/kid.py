@@ -4,9 +4,22 @@
 
 over pairs of different samples x, x' and reference examples y, y'. The pairs with the reference are
 all taken; those among samples within blocks of ``block`` as they come, so that memory does not grow
-with the samples; the spread over blocks gives the standard error. One block is the plain estimator.
-(torchmetrics keeps every feature and draws its subsets from the global generator; the kernel is
-its own.)
+with the samples. One block is the plain estimator. (torchmetrics keeps every feature and draws its
+subsets from the global generator; the kernel is its own.)
+
+Standard error, of samples *and* reference: with other ones of both, KID would differ by so much. It
+is a U-statistic of m samples and n reference examples. What each has to do with it is
+
+    e_i = 2 (mean over x' of k(x_i, x') - mean over y of k(x_i, y))      and likewise d_j of y_j,
+
+and if each stood for itself, var(e)/m + var(d)/n would be its variance. But each mean is one over a
+finite number of partners, and so adds a part of what pairs have beyond their two members,
+
+    z = var( k(y, y') - E k(y, .) - E k(., y') + E k ),     s = z (2/(m B) + 2/n^2 + 4/(m n)),
+
+in blocks of B: of which the estimator has s, and var(e)/m + var(d)/n has 2 s. Hence
+
+    variance = max(var(e)/m + var(d)/n - 2 s, 0) + s.
 """
 
 from __future__ import annotations
@@ -16,12 +29,15 @@ import math
 import attrs
 import torch
 from elbowroom.metric import Figure, Metric, Subject
+from elbowroom.order import some
 from torch import Tensor
 
 from .features import Eye, eye
 from .kept import of_real_data
 
 SPLITS = ("train", "test")
+_SEED = 0  # of the examples a large reference is thinned to
+_ROWS = 1000  # of the reference, against all others at a time
 
 
 @attrs.define(eq=False)
@@ -43,7 +59,11 @@ class KID(Metric):
             subject, __file__, self._eye.network.identity, settings, lambda: self._real(subject)
         )
         self._against = {
-            split: Discrepancy(real[f"{split} rows"], self.block, real[f"{split} pairs"])
+            split: Discrepancy(
+                real[f"{split} features"],
+                self.block,
+                Among(real[f"{split} each"], real[f"{split} pairs"]),
+            )
             for split in SPLITS
         }
         self._floor = {split: float(real[f"{split} floor"]) for split in SPLITS}
@@ -51,22 +71,22 @@ class KID(Metric):
     def _real(self, subject: Subject) -> dict[str, Tensor]:
         """The reference of each split, its own pairs, and KID of the other split against it."""
         rows = {split: self._reference(split, subject) for split in SPLITS}
-        pairs = {split: _pairs(some.double()) for split, some in rows.items()}
         found = {}
         for split, other in zip(SPLITS, reversed(SPLITS), strict=True):
-            one = Discrepancy(rows[split], self.reference_limit, pairs[split])
+            among = Among.of(rows[split].double())
+            one = Discrepancy(rows[split], self.reference_limit, among)
             one.update(rows[other])
-            found[f"{split} rows"], found[f"{split} pairs"] = rows[split], pairs[split]
+            found[f"{split} features"] = rows[split]
+            found[f"{split} each"], found[f"{split} pairs"] = among.each, among.pairs
             found[f"{split} floor"] = torch.tensor(one.compute()[0], dtype=torch.float64)
         return found
 
     def _reference(self, split: str, subject: Subject) -> Tensor:
-        """[N, F] features of the split, thinned evenly where it is larger than the limit."""
+        """[N, F] features of the split, or of a random part where it is larger than the limit."""
         part = subject.data.split(split)
-        count = min(len(part), self.reference_limit)
-        rows = torch.arange(count) * len(part) // count
+        rows = some(self.reference_limit, len(part), _SEED)
         looked = [
-            self._eye(part.take(some).x).vectors.clone() for some in rows.split(subject.batch_size)
+            self._eye(part.take(few).x).vectors.clone() for few in rows.split(subject.batch_size)
         ]
         return _compact(torch.cat(looked))
 
@@ -85,43 +105,71 @@ class KID(Metric):
         return figures
 
 
+@attrs.frozen(eq=False)
+class Among:
+    """The pairs of a reference."""
+
+    each: Tensor  # [N] mean of k(y_j, y') over the others
+    pairs: Tensor  # z: the variance of what a pair has beyond its members
+
+    @classmethod
+    def of(cls, x: Tensor) -> Among:
+        """Of the rows of x [N, F], some of them against all at a time."""
+        count = len(x)
+        totals = []
+        for first in range(0, count, _ROWS):
+            kernel = _kernel(x[first : first + _ROWS], x)
+            kernel.diagonal(first).zero_()  # nothing is its own partner
+            totals.append(torch.stack((kernel.sum(1), kernel.square().sum(1)), 1))
+        each, squares = (torch.cat(totals) / (count - 1)).unbind(1)
+        pairs = squares.mean() - 2 * each.square().mean() + each.mean() ** 2
+        return cls(each, pairs.clamp(min=0))
+
+
 class Discrepancy:
     """KID of a stream of vectors against a reference [N, F], in constant memory."""
 
-    def __init__(self, reference: Tensor, block: int, among: Tensor | None = None) -> None:
+    def __init__(self, reference: Tensor, block: int, among: Among | None = None) -> None:
         self.reference = reference.double()
         self._block = block
         self._waiting = self.reference.new_empty(0, reference.shape[1])
-        self._among = _pairs(self.reference) if among is None else among
-        self._sums = torch.zeros(3, dtype=torch.float64)  # weights, weighted values, squares
-        self._blocks = 0
+        self._among = among or Among.of(self.reference)
+        # over samples: their number, k among them, e and e^2; over blocks: B / (B - 1)
+        self._sums = torch.zeros(5, dtype=torch.float64)
+        self._met = self.reference.new_zeros(len(reference))  # sum of k(x, y_j) over samples
 
     def update(self, vectors: Tensor) -> None:
         """Take in vectors [B, F]."""
         self._waiting = torch.cat([self._waiting, vectors.double()])
         while len(self._waiting) >= self._block:
-            self._sums += self._judged(self._waiting[: self._block])
-            self._blocks += 1
+            sums, met = self._judged(self._waiting[: self._block])
+            self._sums, self._met = self._sums + sums, self._met + met
             self._waiting = self._waiting[self._block :]
 
-    def compute(self) -> tuple[float, float | None]:
-        """KID, and its standard error where there were two blocks or more."""
-        sums, blocks = self._sums, self._blocks
+    def compute(self) -> tuple[float, float]:
+        """KID, and its standard error."""
+        sums, met = self._sums, self._met
         if len(self._waiting) > 1:  # a last block, smaller than the others: it weighs less
-            sums, blocks = sums + self._judged(self._waiting), blocks + 1
-        weight, total, squares = sums.tolist()
-        if not blocks:
+            last = self._judged(self._waiting)
+            sums, met = sums + last[0], met + last[1]
+        m, among, e, squares, blocks = sums.tolist()
+        if not m:
             raise RuntimeError("KID needs at least two samples")
-        mean = total / weight
-        if blocks < 2:
-            return mean, None
-        variance = max(squares / weight - mean**2, 0.0) * blocks / (blocks - 1)
-        return mean, math.sqrt(variance / blocks)
+        n, met = len(self.reference), met / m
+        value = among / m + float(self._among.each.mean() - 2 * met.mean())
+        alone = (squares / m - (e / m) ** 2) / (m - 1)  # var(e)/m
+        alone += float((2 * (self._among.each - met)).var()) / n
+        pairs = float(self._among.pairs) * (2 * blocks / m**2 + 2 / n**2 + 4 / (m * n))
+        return value, math.sqrt(max(alone - 2 * pairs, 0.0) + pairs)
 
-    def _judged(self, block: Tensor) -> Tensor:
-        """Weight, weighted KID, weighted square of one block."""
-        value = _pairs(block) + self._among - 2 * _kernel(block, self.reference).mean()
-        return torch.stack((torch.ones_like(value), value, value**2)) * len(block)
+    def _judged(self, block: Tensor) -> tuple[Tensor, Tensor]:
+        """What one block adds to the sums."""
+        size, across = len(block), _kernel(block, self.reference)
+        among = Among.of(block).each
+        e = 2 * (among - across.mean(1))
+        one = torch.ones_like(e)
+        sums = torch.stack((one, among, e, e**2, one / (size - 1))).sum(1)
+        return sums, across.sum(0)
 
 
 def _compact(x: Tensor) -> Tensor:
@@ -135,9 +183,3 @@ def _kernel(a: Tensor, b: Tensor) -> Tensor:
 
     kernel: Tensor = poly_kernel(a, b)  # degree 3, gamma 1/F, coefficient 1
     return kernel
-
-
-def _pairs(x: Tensor) -> Tensor:
-    """E k(x, x') over pairs of different rows of x [N, F]."""
-    kernel = _kernel(x, x)
-    return (kernel.sum() - kernel.diagonal().sum()) / (len(x) * (len(x) - 1))

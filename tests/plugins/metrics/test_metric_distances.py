@@ -84,7 +84,7 @@ def test_kid_is_the_unbiased_discrepancy(split):
     figure = measured(KID(LINEAR))[f"kid_{split}"]
     real = vectors(DATA.split(split).take(torch.arange(len(DATA.split(split)))).x)
     assert figure.value == pytest.approx(kernel_distance(vectors(SAMPLES), real), rel=1e-9)
-    assert figure.standard_error is None
+    assert figure.standard_error > 0
 
 
 def test_kid_is_that_of_torchmetrics():
@@ -101,14 +101,43 @@ def test_kid_is_that_of_torchmetrics():
 
 
 def test_kid_in_blocks_is_their_mean_weighted_by_size():
-    """A last, smaller block weighs as much as it is large; the spread gives the error."""
+    """A last, smaller block weighs as much as it is large."""
     x, y = torch.randn(50, 4).double(), torch.randn(25, 4).double()
     ours = Discrepancy(x, block=10)
     ours.update(y)
-    value, error = ours.compute()
     parts = [kernel_distance(part.numpy(), x.numpy()) for part in y.split(10)]
-    assert value == pytest.approx((10 * parts[0] + 10 * parts[1] + 5 * parts[2]) / 25, rel=1e-9)
-    assert error is not None and 0 < error < max(parts) - min(parts)
+    wanted = (10 * parts[0] + 10 * parts[1] + 5 * parts[2]) / 25
+    assert ours.compute()[0] == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("apart", "reference", "samples", "block"),
+    [(0, 60, 400, 50), (0, 150, 150, 200), (0.3, 60, 400, 50), (1, 60, 400, 400), (1, 400, 60, 20)],
+)
+def test_the_error_of_kid_is_the_spread_over_samples_and_references(
+    apart, reference, samples, block
+):
+    """Whichever of both is the smaller; between equal distributions it is rather too large."""
+    torch.manual_seed(0)
+    found = []
+    for _ in range(200):
+        one = Discrepancy(torch.randn(reference, 3).double(), block)
+        one.update(torch.randn(samples, 3).double() + apart)
+        found.append(one.compute())
+    values, errors = np.array(found).T
+    told = math.sqrt((errors**2).mean())
+    assert (0.85 if apart else 0.7) < values.std() / told < 1.15
+
+
+def test_a_large_reference_is_thinned_at_random():
+    """Classes in turn and every k-th example would leave classes out."""
+    data = Pictures(classes=3)  # its labels go round
+    metric = KID(LINEAR, reference_limit=40)  # every third of train
+    metric.prepare(Subject(data))
+    kept = metric._against["train"].reference
+    all_of_them = NETWORK(data.split("train").take(torch.arange(120)).x)[0].double()
+    rows = (kept[:, None] == all_of_them[None]).all(2).double().argmax(1)
+    assert torch.bincount(rows % 3, minlength=3).min() > 5
 
 
 def test_kid_is_zero_on_average_for_equal_distributions():
@@ -150,14 +179,31 @@ def test_the_inception_score_is_that_of_torchmetrics():
 
 
 def test_the_inception_score_of_splits_is_their_mean():
-    """Samples go into the groups by turns."""
+    """Groups are equally large."""
     logits = torch.randn(30, 4).double()
     ours = Score(3)
+    group = ours._groups(30)
     ours.update(logits)
-    parts = [score(logits[k::3].numpy()) for k in range(3)]
+    parts = [score(logits[group == k].numpy()) for k in range(3)]
+    assert torch.bincount(group).tolist() == [10, 10, 10]
     value, error = ours.compute()
     assert value == pytest.approx(np.mean(parts), rel=1e-9)
     assert error == pytest.approx(np.std(parts, ddof=1) / math.sqrt(3), rel=1e-9)
+
+
+@pytest.mark.parametrize("order", ["in turn", "one by one", "shuffled"])
+@pytest.mark.parametrize("splits", [2, 5, 10])
+def test_the_order_of_classes_has_no_say_in_the_groups(order, splits):
+    """A perfect generator of ten classes scores nearly ten, in any order and number of groups."""
+    labels = {
+        "in turn": torch.arange(5000) % 10,
+        "one by one": torch.arange(5000) // 500,
+        "shuffled": torch.randperm(5000, generator=torch.Generator().manual_seed(0)) % 10,
+    }[order]
+    ours = Score(splits)
+    for part in labels.split(999):
+        ours.update(30.0 * torch.nn.functional.one_hot(part, 10))
+    assert 9.85 < ours.compute()[0] < 10 + 1e-9  # a finite group has 9 / (2 size) nats too few
 
 
 def test_the_error_of_the_inception_score_is_the_spread_over_repetitions():
