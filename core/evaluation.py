@@ -2,11 +2,12 @@
 
     RUN/evaluation/
       figures.json     every figure, what it is of, what real data gets, what was left out and why
-      samples.png      the first samples
+      samples.png      samples with every class in turn, the first that ``sample`` draws
       reverse.png      their way from noise to data, frames beside each other (elbowroom.reel)
 
 Samples are drawn in chunks, shown to every metric and forgotten: memory does not depend on how many
-there are. Which metrics there are is the plugins' affair; this file knows none of them.
+there are. Where the data have labels, the samples' are as frequent as the test split's. Which
+metrics there are is the plugins' affair; this file knows none of them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 import attrs
 import torch
+from torch import Tensor
 
 from .assembly import build_parts
 from .atomic import replace_file
@@ -30,13 +32,13 @@ from .dataset import Dataset
 from .diffusion import Diffusion
 from .errors import ElbowroomError, IncompatibleError
 from .metric import LOOK, Figure, Metric, Subject, as_figure
+from .noise import Noise
 from .options import options_of
 from .picture import has_picture
 from .reel import Reel, save_small_png
-from .sampler import Frame
 from .sampling import draw, evaluating, load_run
 
-FORMAT = 1
+FORMAT = 2  # 1: samples had every class equally often
 USUAL_METRICS = ("bpd", "fid", "kid", "is", "neighbours")
 """What is measured where nothing is named; those that do not fit the data are left out."""
 
@@ -107,12 +109,11 @@ def evaluate(
     batch_size: int = LOOK,
     device: torch.device | str = "cpu",
     of: Mapping[str, Any] | None = None,
-    watch: Callable[[int, Frame], None] | None = None,
     progress: Progress = lambda *_: None,
 ) -> Evaluation:
     """The figures of a model against a data set.
 
-    ``of`` is what every figure shall say of the model; ``watch`` is shown the frames of sampling.
+    ``of`` is what every figure shall say of the model.
     """
     protocol = protocol or Protocol()
     subject = Subject(data, model, protocol.seed, batch_size, device)
@@ -125,8 +126,9 @@ def evaluate(
     calls, spent = 0.0, 0.0
     if drawing:
         progress("drawing samples", 0, protocol.samples)
+        labels = labels_like(data, protocol.samples, protocol.seed, batch_size)
         clock = time.perf_counter()
-        for chunk in draw(model, protocol.samples, None, protocol.seed, batch_size, watch=watch):
+        for chunk in draw(model, protocol.samples, labels, protocol.seed, batch_size):
             spent += time.perf_counter() - clock
             calls += float(chunk.calls.double().sum())
             for metric in drawing:
@@ -136,6 +138,8 @@ def evaluate(
 
     figures: dict[str, Figure] = {}
     drawn = {"samples": protocol.samples, "sampler": _sampler(model)} if drawing else {}
+    if drawing and data.spec.classes is not None:
+        drawn["labels"] = "as often as in test"
     for k, (name, metric) in enumerate(metrics.items()):
         progress(f"computing {name}", k, len(metrics))
         with evaluating(model):
@@ -173,6 +177,25 @@ def _prepared(
         else:
             fitting[name] = metric
     return fitting, skipped
+
+
+def labels_like(data: Dataset, count: int, seed: int, batch_size: int = LOOK) -> Tensor | None:
+    """[count] labels as often as in the data: each is that of a test example drawn at random.
+
+    The draw is keyed by (seed, number of the sample), so a sample's label does not depend on how
+    many are drawn. None where the data have no labels.
+    """
+    if data.spec.classes is None:
+        return None
+    split = data.split("test") if len(data.split("test")) else data.split("train")
+    which = Noise(seed, torch.arange(count), count).integers("label", len(split))
+    told = []
+    for rows in which.split(batch_size):
+        batch = split.take(rows)
+        if batch.y is None:
+            raise ElbowroomError("this data set says it has classes, and its test split no labels")
+        told.append(batch.y.cpu())
+    return torch.cat(told)
 
 
 def _sampler(model: Diffusion) -> str:
@@ -221,12 +244,6 @@ def evaluate_run(
     config = loaded.folder.config(overrides)
     data = build_parts(config).data
     assert data is not None, "a run has data"
-    reel = Reel(loaded.model.process) if has_picture(data.spec.shape) else None
-
-    def watch(first: int, frame: Frame) -> None:
-        if reel is not None and first == 0:
-            reel.show(frame)
-
     model = {"run": loaded.folder.path.name, "weights": f"EMA at step {loaded.checkpoint.step}"}
     found = evaluate(
         loaded.model,
@@ -235,7 +252,6 @@ def evaluate_run(
         batch_size=batch_size,
         device=device,
         of=model,
-        watch=watch,
         progress=progress,
     )
     folder = Path(out) if out is not None else evaluation_folder(run, overrides)
@@ -252,12 +268,21 @@ def evaluate_run(
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if reel is not None and found.calls_mean is not None:
-            record["reverse"] = _save_reel(reel, folder)
+        if found.calls_mean is not None and has_picture(data.spec.shape):
+            progress("drawing pictures", 0, 1)
+            record["reverse"] = _save_reel(_reel(loaded.model, protocol.seed), folder)
         replace_file(folder / "figures.json", json.dumps(finite(record), indent=1).encode())
     except OSError as error:
         raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
     return EvaluationReport(folder, record)
+
+
+def _reel(model: Diffusion, seed: int) -> Reel:
+    """The way of a few samples with every class in turn: the first that ``sample`` draws."""
+    reel = Reel(model.process)
+    for _ in draw(model, reel.count, None, seed, reel.count, watch=lambda _, one: reel.show(one)):
+        pass
+    return reel
 
 
 def _save_reel(reel: Reel, folder: Path) -> dict[str, Any]:
@@ -299,5 +324,6 @@ __all__ = [
     "evaluate",
     "evaluate_run",
     "evaluation_folder",
+    "labels_like",
     "read_evaluation",
 ]

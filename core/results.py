@@ -354,6 +354,13 @@ def shown_figures(results: Mapping[str, Any]) -> dict[str, str]:
     return {n: COLUMNS.get(n, n) for n in found if not n.startswith(_DETAILS)}
 
 
+def condition_of(results: Mapping[str, Any]) -> str:
+    """What bits/dim are given, in words; empty where they are given nothing."""
+    told = [group["figures"].get("bits_per_dim", {}).get("of") for group in results["groups"]]
+    given = {of["given"] for of in told if of and of.get("given")}
+    return f"bits/dim are given {' or '.join(sorted(given))}" if given else ""
+
+
 def best_of(results: Mapping[str, Any]) -> dict[str, int]:
     """Figure -> the group that does best in it; none where they cannot be ranked."""
     best = {}

@@ -289,13 +289,16 @@ def _cell(column: Column, figure: Mapping[str, Any] | None, *, bold: bool) -> An
 
 
 def _legend(results: Mapping[str, Any]) -> str:
+    from ..results import condition_of
+
     several = len(results["seeds"]) > 1
     spread = (
         f"±: standard deviation over {len(results['seeds'])} seeds"
         if several
         else "±: standard error of the figure, one seed"
     )
-    asked = results["protocol"]
+    asked, condition = results["protocol"], condition_of(results)
+    spread += f"; {condition}" if condition else ""
     return (
         f"{spread}; {asked['samples']} samples, seed {asked['seed']}, EMA weights of the "
         f"{asked['checkpoint']} checkpoint; real data: the test split in the samples' place"

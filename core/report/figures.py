@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..results import best_of, column_of, floor_of, shown_figures
+from ..results import best_of, column_of, condition_of, floor_of, shown_figures
 from .markup import Markup, joined, tag
 from .parts import number, section, swatch, value_cell
 
@@ -64,6 +64,7 @@ def _notes(results: Mapping[str, Any], names: Mapping[str, str]) -> Markup:
         "the floor of FID and KID, the ceiling of IS. ",
         f"Every run: EMA weights of the {asked['checkpoint']} checkpoint, {asked['samples']} "
         f"samples, seed {asked['seed']}. ",
+        f"{condition[0].upper()}{condition[1:]}. " if (condition := condition_of(results)) else "",
     ]
     protocols = [
         tag("li", tag("b", title), " — ", _protocol(results, name)) for name, title in names.items()

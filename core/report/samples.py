@@ -55,8 +55,9 @@ def samples_section(results: Mapping[str, Any], out: Path) -> Markup | None:
             "Samples",
             "samples",
             tag("div", grids, class_=cards),
-            lead="The first samples of one run of each model; those of all models have the same "
-            "labels, and none was picked.",
+            lead="The first samples of one run of each model, none picked, with every class in "
+            "turn where there are classes (those behind the figures have labels as frequent as "
+            "the data's).",
         ),
         section(
             "From noise to data",

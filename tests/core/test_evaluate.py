@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import attrs
+import numpy as np
 import pytest
 import torch
-from elbowroom import Metric
+from elbowroom import Dataset, Metric
 from elbowroom.assembly import build_model, build_parts
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
 from elbowroom.evaluation import (
@@ -15,14 +16,18 @@ from elbowroom.evaluation import (
     evaluate,
     evaluate_run,
     evaluation_folder,
+    labels_like,
     read_evaluation,
 )
 from elbowroom.metric import LOOK, Figure
+from elbowroom.reel import Reel
+from elbowroom.sampling import draw, load_run
 from elbowroom.training import train
 from PIL import Image
 
 from tests.core.command import elbowroom
 from tests.core.tiny_run import tiny_config
+from tests.plugins.metrics.pictures import Rows
 
 HERE = __name__
 
@@ -92,6 +97,7 @@ def test_every_figure_says_what_it_is_of(process):
         "run": "r",
         "samples": 10,
         "sampler": "ancestral, 4 steps",
+        "labels": "as often as in test",
         "seed": 3,
     }
     assert (figure.standard_error, figure.better, figure.floor) == (0.5, "lower", 2.0)
@@ -108,6 +114,47 @@ def test_the_chunks_change_nothing():
         for size in (3, 10)
     ]
     assert figures[0] == figures[1]
+
+
+class Skewed(Dataset):
+    """Nine in ten test examples are of class 3, sorted by class; train is balanced."""
+
+    def __init__(self, data):
+        self._data = data
+
+    @property
+    def spec(self):
+        return self._data.spec
+
+    def split(self, name):
+        if name != "test":
+            return self._data.split(name)
+        y = torch.where(torch.arange(200) < 20, 1, 3)
+        return Rows(torch.zeros(200, *self.spec.shape, dtype=torch.int64), y)
+
+
+def test_samples_have_labels_as_frequent_as_the_test_split():
+    """Not every class equally often: figures compare with data as they are."""
+    labels = labels_like(Skewed(model_of()[1]), 1000, seed=0, batch_size=64)
+    counts = torch.bincount(labels, minlength=10).tolist()
+    assert counts[3] == 1000 - counts[1] and abs(counts[3] - 900) < 4 * 9.5
+
+
+def test_the_label_of_a_sample_does_not_depend_on_the_others():
+    """It is keyed by the seed and the sample's number."""
+    data = Skewed(model_of()[1])
+    many = labels_like(data, 500, seed=4)
+    assert torch.equal(labels_like(data, 100, seed=4, batch_size=7), many[:100])
+    assert not torch.equal(labels_like(data, 500, seed=5), many)
+
+
+def test_metrics_are_told_the_labels_that_were_drawn(monkeypatch):
+    """Samples are drawn for them, in every chunk."""
+    (model, data), seen = model_of(), []
+    monkeypatch.setattr(Watcher, "update", lambda self, x, y: seen.append(y))
+    monkeypatch.setattr(Watcher, "compute", lambda self: {})
+    evaluate(model, Skewed(data), protocol(f"{HERE}:Watcher", samples=30), batch_size=8)
+    assert torch.equal(torch.cat(seen), labels_like(Skewed(data), 30, seed=0))
 
 
 def test_samples_come_in_chunks_of_the_batch_size(monkeypatch):
@@ -203,6 +250,16 @@ def test_a_run_is_evaluated_into_its_folder(run):
     assert 2 <= size["frames"] <= 33 and len(size["steps"]) == size["frames"]
 
 
+def test_the_pictures_show_every_class_in_turn(run):
+    """They are the first samples that ``sample`` draws, whatever labels the figures are of."""
+    report = evaluate_run(run, (), protocol("neighbours", samples=4, seed=2))
+    model, shown = load_run(run).model, Reel(load_run(run).model.process)
+    x = torch.cat([chunk.x for chunk in draw(model, shown.count, None, 2, 3)])
+    with Image.open(report.folder / "samples.png") as grid:
+        seen = torch.from_numpy(np.array(grid.convert("RGB")))
+    assert torch.equal(seen, shown._tiled(x))
+
+
 def test_the_averaged_weights_are_evaluated(run, monkeypatch):
     """EMA weights of the checkpoint that was chosen, and no others."""
     asked = []
@@ -251,6 +308,9 @@ def test_the_command_prints_figures_and_their_protocol(run, tmp_path):
     assert ran.code == 0, ran.err
     for words in ("bits_per_dim_prior", "test examples", "looks", "real data", "12 samples of"):
         assert words in ran.out
+    told = json.loads((tmp_path / "figures.json").read_text())["figures"]
+    assert told["bits_per_dim"]["of"]["given"] == "the label"
+    assert "given the label" in " ".join(ran.out.replace("│", " ").split())
     assert (tmp_path / "figures.json").exists()
 
 
