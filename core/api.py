@@ -58,11 +58,16 @@ def load(
     *,
     checkpoint: str | int = "best",
     device: torch.device | str = "cpu",
+    trust: bool = False,
 ) -> Diffusion:
-    """The model of a run with its averaged weights: ``checkpoint`` is "best", "last" or a step."""
+    """The model of a run with its averaged weights: ``checkpoint`` is "best", "last" or a step.
+
+    A run is data: code that it refers to and that was not trained with here is executed only with
+    ``trust``, and only if it is what the run recorded. Read it first.
+    """
     from .sampling import load_run
 
-    loaded = load_run(run, overrides, checkpoint, device=device)
+    loaded = load_run(run, overrides, checkpoint, device=device, trust=trust)
     _remember(loaded.model, build_parts(loaded.folder.config(overrides)))
     return loaded.model
 
@@ -86,7 +91,7 @@ def train(
     from .fitting import fit
     from .observer import Observers
     from .registry import registry
-    from .run_folder import RunFolder, provenance
+    from .run_folder import RunFolder, provenance, remember_code
 
     model = model if isinstance(model, Diffusion) else assemble(model)
     parts = parts_of(model)
@@ -96,6 +101,7 @@ def train(
     assert parts.data is not None, "a model is assembled with data"
     with ranks(device) as on:
         on.positions(config.train.batch_size)
+        remember_code(config)
         on.first(lambda: str(RunFolder.create(out, config).path))
         folder = RunFolder(Path(out))
         observers = Observers(registry().hook, without)
@@ -124,6 +130,7 @@ def sample(
     labels: Labels = None,
     seed: int = 0,
     batch_size: int = 64,
+    trust: bool = False,
     **options: Any,
 ) -> Drawn:
     """``count`` samples of a model or of a run; keywords are options of its sampler.
@@ -135,7 +142,7 @@ def sample(
     from .diffusion import Diffusion
     from .sampling import Drawn, draw
 
-    model = model if isinstance(model, Diffusion) else load(model)
+    model = model if isinstance(model, Diffusion) else load(model, trust=trust)
     if options:
         model = _with_sampler(model, options)
     chunks = list(draw(model, count, labels, seed, batch_size))
@@ -153,6 +160,7 @@ def evaluate(
     *,
     batch_size: int = LOOK,
     device: torch.device | str = "cpu",
+    trust: bool = False,
     **protocol: Any,
 ) -> Evaluation:
     """The figures of a model or of a run on the test split of its data.
@@ -163,7 +171,7 @@ def evaluate(
     from .evaluation import Protocol, evaluate
     from .sampling import evaluating
 
-    model = model if isinstance(model, Diffusion) else load(model)
+    model = model if isinstance(model, Diffusion) else load(model, trust=trust)
     try:
         asked = Protocol(**protocol)
     except (TypeError, ValueError) as error:

@@ -39,7 +39,7 @@ from .interrupt import Interrupt
 from .launcher import Ended, Job, Launcher
 from .metric import Subject
 from .point import Point
-from .run_folder import RunFolder
+from .run_folder import RunFolder, remember_code
 
 Status = Literal["finished", "failed", "interrupted", "running", "waiting"]
 
@@ -265,6 +265,9 @@ def run_comparison(
 
     SIGINT and SIGTERM end it cleanly: running points save themselves, and stand as interrupted.
     """
+    for cell in cells:
+        if cell.point is not None:
+            remember_code(cell.point.config)
     states = {cell.name: _standing(cell) for cell in cells}
     missing = [cell for cell in cells if states[cell.name].status == "waiting"]
     if not missing:

@@ -78,6 +78,13 @@ class Owner:
             words.append(f"{self.path} (sha256 {(self.sha256 or '')[:12]})")
         return ", ".join(words) or "nobody known"
 
+    @property
+    def full(self) -> str:
+        """The same with the whole hash, for whoever must decide."""
+        if self.path is None:
+            return str(self)
+        return f"{self.path} (sha256 {self.sha256})"
+
     def record(self) -> dict[str, str]:
         """What a run keeps of it, as plain JSON; :meth:`of_record` reads it back."""
         return attrs.asdict(self, filter=lambda _, value: value is not None)
@@ -97,6 +104,13 @@ class Component:
     name: str
     owner: Owner
     target: type[Any] | str  # the class, or "module:Class"
+
+    @property
+    def reference(self) -> str:
+        """``module:Class``, which leads to the same class."""
+        if isinstance(self.target, str):
+            return self.target
+        return f"{self.target.__module__}:{self.target.__qualname__}"
 
     def load(self) -> type[Any]:
         """The class, checked against the contract of its kind."""

@@ -35,8 +35,8 @@ from .wording import show
 from .yaml_reader import Document, Trail, read_file, read_yaml, write_yaml
 
 if TYPE_CHECKING:
-    from .component import Owner
     from .registry import Registry
+    from .trust import Origin
 
 __all__ = [
     "ComponentSpec",
@@ -126,14 +126,13 @@ def load_config(
     overrides: Overrides = (),
     registry: Registry | None = None,
     *,
-    run: Path | None = None,
-    recorded: Mapping[str, Owner] | None = None,
+    origin: Origin | None = None,
 ) -> Config:
     """The config of a file, of a preset's name, of a mapping or of another config, and overrides.
 
     A text is a preset's name before it is a file: write ``./digits`` for a file of that name.
-    When a run is loaded, ``run`` is its folder, out of which nothing is executed, and ``recorded``
-    who supplied each component then, by its path in the config.
+    When a run or an export is loaded, ``origin`` says who supplied each component then and what of
+    the code it names may be executed; all else is the user's own word.
     """
     if registry is None:
         from .registry import registry as installed
@@ -141,7 +140,7 @@ def load_config(
         registry = installed()
     document, base = _document(source, registry)
     document = apply_overrides(document, overrides, _STANDING)
-    reading = Reading(registry, base, document.places, run=run, recorded=recorded or {})
+    reading = Reading(registry, base, document.places, origin=origin)
     if isinstance(document.value, Mapping):
         config = reading.section(Config, document.value, ())
     else:

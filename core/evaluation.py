@@ -236,11 +236,12 @@ def evaluate_run(
     out: str | PathLike[str] | None = None,
     batch_size: int = LOOK,
     device: torch.device | str = "cpu",
+    trust: bool = False,
     progress: Progress = lambda *_: None,
 ) -> EvaluationReport:
     """Evaluate the averaged weights of a run and write down what was found."""
     protocol = protocol or Protocol()
-    loaded = load_run(run, overrides, protocol.checkpoint, device=device)
+    loaded = load_run(run, overrides, protocol.checkpoint, device=device, trust=trust)
     config = loaded.folder.config(overrides)
     data = build_parts(config).data
     assert data is not None, "a run has data"

@@ -35,8 +35,12 @@ def export_run(
     overrides: Any = (),
     *,
     checkpoint: str | int = "best",
+    trust: bool = False,
 ) -> Path:
-    """Write a run with its averaged weights as ``to`` says; answers the new folder."""
+    """Write a run with its averaged weights as ``to`` says; answers the new folder.
+
+    Code that a run from elsewhere refers to is executed only with ``trust``.
+    """
     from .config import component
     from .sampling import load_run
 
@@ -44,7 +48,7 @@ def export_run(
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ElbowroomError(f"{folder} exists already and is not empty: choose another folder")
-    loaded = load_run(run, overrides, checkpoint)
+    loaded = load_run(run, overrides, checkpoint, trust=trust)
     config = loaded.folder.config(overrides)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

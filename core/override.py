@@ -20,7 +20,7 @@ import attrs
 from .component_spec import ComponentSpec, NotPlainError, describe_instance
 from .errors import ConfigError
 from .options import kind_of
-from .schema import OVERRIDE
+from .schema import OverridePlace
 from .wording import show
 from .yaml_reader import Document, Trail, read_yaml
 
@@ -53,11 +53,12 @@ def _parsed(overrides: Overrides) -> Iterator[tuple[Trail, Any, str]]:
         raise ConfigError(f"overrides are a list of key=value, not the text {overrides!r}")
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():
-            yield _trail(str(key), f"{OVERRIDE}{key}"), value, f"{OVERRIDE}{key}"
+            label = OverridePlace(str(key))
+            yield _trail(str(key), label), value, label
         return
     for text in overrides:
         key, equals, written = text.partition("=")
-        label = f"{OVERRIDE}{text if len(text) < 80 else text[:77] + '...'}"
+        label = OverridePlace(text if len(text) < 80 else text[:77] + "...")
         if not equals:
             raise ConfigError(f"{label}: an override is key=value, as in train.steps=100")
         if not written.strip():

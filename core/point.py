@@ -31,7 +31,7 @@ from .config import Config, load_config, to_plain
 from .errors import ElbowroomError
 from .evaluation import Protocol, evaluate_run, evaluation_folder, read_evaluation
 from .launcher import ENDS_WITH_INPUT
-from .run_folder import RunError, RunFolder, check_unchanged
+from .run_folder import RunError, RunFolder, check_unchanged, remember_code
 from .training import resume, train
 
 _OFTEN = 0.5  # seconds between notes of progress
@@ -145,6 +145,7 @@ class Point:
 def run_point(job: Path) -> int:
     """Do what is missing of a point; the exit code."""
     point = Point.of_record(json.loads((job / "job.json").read_text("utf-8")))
+    remember_code(point.config)  # also where another machine has trained it
     if not point.trained and point.like is not None and can_adopt(point.config, point.like):
         adopt(point.config, point.folder, point.like)
     if not point.trained:

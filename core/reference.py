@@ -6,6 +6,9 @@
 
 A file must stand alone: its folder is not put on the import path, so that the sha256 kept in the
 provenance speaks for all of its code. Entry points are for sharing; references are for trying.
+
+Where a reference was read from data that may be a stranger's, the code is first located, without
+executing anything, and vetted (elbowroom.trust).
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ import importlib.util
 import operator
 import sys
 from importlib import import_module, metadata
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from .component import TARGET, Component, Owner, cause
 from .errors import PluginError, did_you_mean
+from .trust import Vetting, refuse_if_forbidden
 
 
 def is_reference(name: str) -> bool:
@@ -29,55 +34,60 @@ def is_reference(name: str) -> bool:
     return ":" in name or name.endswith(".py")
 
 
-def find_reference(kind: str, text: str, base: Path, run: Path | None = None) -> Component:
+def find_reference(kind: str, text: str, base: Path, vetting: Vetting | None = None) -> Component:
     """The component that a reference names; a relative file is looked up from ``base``.
 
-    Its name is the reference in a form that holds from any folder. With ``run``, a file inside
-    that folder is refused: loading a run never executes code out of the run.
+    Its name is the reference in a form that holds from any folder. ``vetting`` decides
+    whether what it leads to may be executed; without one the reference is the user's own word.
     """
+    refuse_if_forbidden(f"{kind} {text}")
     place, _, attribute = text.rpartition(":")
     if not place or not attribute.replace(".", "_").isidentifier():
         raise PluginError(
             f"{kind} {text!r} is not a reference: write ./file.py:Class or package.module:Class"
         )
     if place.endswith(".py"):
-        return _in_file(kind, place, attribute, base, run)
-    return _in_module(kind, text, run)
+        return _in_file(kind, place, attribute, base, vetting)
+    return _in_module(kind, text, vetting)
 
 
-def _in_file(kind: str, place: str, attribute: str, base: Path, run: Path | None) -> Component:
+def _in_file(
+    kind: str, place: str, attribute: str, base: Path, vetting: Vetting | None
+) -> Component:
+    who = f"{kind} {place}:{attribute}"
+    if vetting is not None:
+        vetting.file(who)
     path = (base / Path(place).expanduser()).resolve()
-    _refuse_inside(path, run, f"{kind} {place}:{attribute}")
     try:
         source = path.read_bytes()
     except OSError as error:
         looked = "" if Path(place).is_absolute() else f", looked up from {base.resolve()}"
         raise PluginError(
-            f"{kind} {place}:{attribute}: cannot read {path}: {error.strerror or error}{looked}"
+            f"{who}: cannot read {path}: {error.strerror or error}{looked}"
         ) from error
-    digest = hashlib.sha256(source).hexdigest()
+    owner = Owner(path=str(path), sha256=hashlib.sha256(source).hexdigest())
+    if vetting is not None:
+        vetting.code(who, owner)
     try:
-        module = _module_of(path, source, digest)
+        module = _module_of(path, source, str(owner.sha256))
     except ImportError as error:
         raise PluginError(
-            f"{kind} {place}:{attribute} cannot be loaded: {cause(error)}; a file must stand alone "
+            f"{who} cannot be loaded: {cause(error)}; a file must stand alone "
             "(its folder is not on the import path): what needs several files is a package"
         ) from error
     except (Exception, SystemExit) as error:
-        raise PluginError(f"{kind} {place}:{attribute} cannot be loaded: {cause(error)}") from error
-    target = _attribute(module, attribute, f"{kind} {place}:{attribute}")
-    owner = Owner(path=str(path), sha256=digest)
-    return Component(kind, f"{path}:{attribute}", owner, target)
+        raise PluginError(f"{who} cannot be loaded: {cause(error)}") from error
+    return Component(kind, f"{path}:{attribute}", owner, _attribute(module, attribute, who))
 
 
-def _in_module(kind: str, text: str, run: Path | None) -> Component:
+def _in_module(kind: str, text: str, vetting: Vetting | None) -> Component:
     if TARGET.fullmatch(text) is None:
         raise PluginError(
             f"{kind} {text!r} is not a reference: write ./file.py:Class or package.module:Class"
         )
     name, _, attribute = text.partition(":")
-    if run is not None:
-        _refuse_shadowed(name, run, f"{kind} {text}")
+    if vetting is not None and name != "__main__":  # the program that runs is not executed by it
+        vetting.code(f"{kind} {text}", _located(name))
     try:
         module = import_module(name)
     except (Exception, SystemExit) as error:
@@ -88,25 +98,27 @@ def _in_module(kind: str, text: str, run: Path | None) -> Component:
     return Component(kind, text, _owner_of(module), _attribute(module, attribute, f"{kind} {text}"))
 
 
-def _refuse_inside(path: Path, run: Path | None, who: str) -> None:
-    if run is not None and path.is_relative_to(run.resolve()):
-        raise PluginError(
-            f"{who}: {path} lies in the run's own folder, and code out of a run is never executed; "
-            "keep the file outside and name it in an override"
-        )
+def _located(name: str) -> Owner:
+    """The file that a module is imported from, without importing it or a package around it."""
+    spec = _spec(name)
+    if spec is None or not spec.has_location or spec.origin is None:
+        return Owner(path=name)
+    return _of_file(Path(spec.origin))
 
 
-def _refuse_shadowed(name: str, run: Path, who: str) -> None:
-    """A run's folder may be the working directory, from which ``python -m`` imports."""
-    top = name.partition(".")[0]
-    if top in sys.modules:
-        return
-    spec = importlib.util.find_spec(top)  # looks for a top-level name without executing it
-    if spec is None:
-        return
-    places = [spec.origin] if spec.has_location else []  # the origin of a built-in is no path
-    for place in [*places, *(spec.submodule_search_locations or ())]:
-        _refuse_inside(Path(str(place)).resolve(), run, who)
+def _spec(name: str) -> ModuleSpec | None:
+    if name in sys.modules:
+        return sys.modules[name].__spec__
+    package, _, _ = name.rpartition(".")
+    around = _spec(package) if package else None
+    if package and (around is None or around.submodule_search_locations is None):
+        return None
+    path = None if around is None else list(around.submodule_search_locations or ())
+    found = (finder.find_spec(name, path) for finder in sys.meta_path)
+    try:
+        return next((spec for spec in found if spec is not None), None)
+    except (ImportError, KeyError, ValueError):  # a package that must be there to be searched
+        return None
 
 
 class FileSource(importlib.abc.SourceLoader):
@@ -161,8 +173,7 @@ def _owner_of(module: ModuleType) -> Owner:
     if getattr(module, "__file__", None) is None:  # built in, or only a namespace
         return Owner(path=module.__name__)
     path = Path(str(module.__file__))
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-    where = Owner(path=str(path), sha256=sha256)
+    where = _of_file(path)
     depth = module.__name__.count(".") + (1 if path.stem == "__init__" else 0)
     line = "/".join(path.parts[-1 - depth :]) + ","  # as RECORD writes it
     root = path.parents[depth]
@@ -178,3 +189,8 @@ def _owner_of(module: ModuleType) -> Owner:
                     sha256=where.sha256,
                 )
     return where
+
+
+def _of_file(path: Path) -> Owner:
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    return Owner(path=str(path), sha256=sha256)

@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
 
+import attrs
 import pluggy
 
 from .component import CONTRACTS, KINDS, Component, Owner
@@ -27,6 +28,7 @@ from .errors import ConfigError, PluginError, did_you_mean
 from .hookspecs import Hooks
 from .plugin import Failure, Plugin, load_plugin
 from .reference import find_reference, is_reference
+from .trust import Vetting
 
 __all__ = [
     "CONTRACTS",
@@ -111,26 +113,37 @@ class Registry:
         name: str,
         base: str | Path | None = None,
         *,
-        run: str | Path | None = None,
-        recorded: Owner | None = None,
+        vetting: Vetting | None = None,
     ) -> Component:
         """The component a config means by ``name``.
 
         A name, ``distribution/name``, or a reference to code: ``./file.py:Class`` (looked up from
         the folder ``base``, default the working directory) or ``package.module:Class``. When a run
-        is loaded, ``run`` is its folder, out of which no code is executed, and ``recorded`` is
-        the owner it wrote down, which must be the one that supplies the component now.
+        is loaded, ``vetting`` knows who supplied the component then, which must be who supplies it
+        now, and whether code by reference may be executed.
         """
         _known(kind)
-        if is_reference(name):
-            folder = Path.cwd() if base is None else Path(base)
-            return find_reference(kind, name, folder, None if run is None else Path(run))
-        return self._choose(kind, name, recorded)
+        if not is_reference(name):
+            return self._choose(kind, name, None if vetting is None else vetting.recorded)
+        if registered := self._registered(kind, name):
+            return registered
+        folder = Path.cwd() if base is None else Path(base)
+        return find_reference(kind, name, folder, vetting)
+
+    def _registered(self, kind: str, reference: str) -> Component | None:
+        """The component whose class a reference names, where a plugin supplies that class."""
+        for candidates in self._components[kind].values():
+            for component in candidates:
+                if component.reference == reference:
+                    return attrs.evolve(component, name=reference)
+        return None
 
     def _choose(self, kind: str, given: str, recorded: Owner | None) -> Component:
         distribution, _, name = given.rpartition("/")
-        if not distribution and recorded is not None:
-            distribution = recorded.distribution or ""
+        then = "" if recorded is None else recorded.distribution or ""
+        if distribution and then and normalised(distribution) != normalised(then):
+            raise PluginError(f"{_words(kind)} {given!r} was supplied by {recorded} when it ran")
+        distribution = distribution or then
         candidates = self._components[kind].get(name, [])
         if distribution:
             chosen = [c for c in candidates if _distribution(c) == normalised(distribution)]

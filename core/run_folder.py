@@ -30,6 +30,7 @@ from .component import Owner
 from .component_spec import ComponentSpec
 from .config import Config, component, dump_yaml, load_config, to_plain
 from .errors import ElbowroomError
+from .trust import Origin, remember
 
 _WHEN = ("steps", "log_every", "save_every", "keep", "milestones", "evaluate_every")
 MAY_CHANGE = frozenset(f"train.{key}" for key in _WHEN)
@@ -48,6 +49,7 @@ class RunFolder:
     """Where a run keeps what it writes."""
 
     path: Path
+    trusted: bool = False  # the user says so of the code it names (elbowroom.trust)
 
     @property
     def checkpoints(self) -> Path:
@@ -77,28 +79,31 @@ class RunFolder:
             folder.path.mkdir(parents=True, exist_ok=True)
             if any(not _ours(path.name) for path in folder.path.iterdir()):
                 raise RunError(f"{path} is not empty and not a run: choose another folder")
-            text = json.dumps(provenance(config), indent=1)
-            replace_file(folder.path / "provenance.json", text.encode())
-            folder.rewrite(config)  # last: now it is a run
+            folder.rewrite(config)  # its config comes last: now it is a run
         except OSError as error:
             raise RunError(f"cannot write to {path}: {error.strerror}") from error
         return folder
 
     @classmethod
-    def open(cls, path: str | PathLike[str]) -> RunFolder:
-        """An existing run's folder."""
-        folder = cls(Path(path))
+    def open(cls, path: str | PathLike[str], *, trust: bool = False) -> RunFolder:
+        """An existing run's folder; ``trust`` lets code run that its config refers to."""
+        folder = cls(Path(path), trust)
         if not folder.has_begun:
             raise RunError(f"{path} is not a run: it has no config.yaml")
         return folder
 
-    def config(self, overrides: Any = ()) -> Config:
+    def config(self, overrides: Any = (), *, like: Config | None = None) -> Config:
         """The run's config; a component whose plugin is missing names what to install.
+
+        Code it refers to is executed if it was trained with here or is trusted, and is as it was
+        recorded; or if the config ``like``, which was read already, has it.
 
         A run writes down the schedule its process chose. One that did not is older than processes
         that choose its ends, and was trained on the schedule's own.
         """
-        found = load_config(self.path / _CONFIG, overrides, run=self.path, recorded=self._owners())
+        vouched = () if like is None else tuple(_suppliers(like).values())
+        origin = Origin("run", self.path, self._owners(), vouched, self.trusted)
+        found = load_config(self.path / _CONFIG, overrides, origin=origin)
         if found.schedule is None:
             name = found.process.build().natural_schedule
             found = attrs.evolve(found, schedule=component("schedule", name, path="schedule"))
@@ -111,8 +116,15 @@ class RunFolder:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}  # a run copied without it can still be tried
 
+    def recorded(self, config: Config) -> bool:
+        """Is its provenance that of ``config``, whatever the versions?"""
+        return _code(self._owners()) == _code(_suppliers(config))
+
     def rewrite(self, config: Config) -> None:
         """Keep a config that differs in what may change: the next sitting begins with it."""
+        if not self.recorded(config):
+            text = json.dumps(provenance(config), indent=1)
+            replace_file(self.path / "provenance.json", text.encode())
         replace_file(self.path / _CONFIG, dump_yaml(config).encode())
 
     def latest(self) -> Checkpoint | None:
@@ -181,13 +193,24 @@ def _lock(file: IO[str], path: Path) -> None:
 def provenance(config: Config) -> dict[str, Any]:
     """Who supplied each component, by its path in the config, and the versions of what runs."""
     return {
-        "components": {
-            spec.path: spec.component.owner.record() for spec in _specs(config) if spec.component
-        },
+        "components": {path: owner.record() for path, owner in _suppliers(config).items()},
         "versions": {"python": platform.python_version()}
         | {name: metadata.version(name) for name in _VERSIONS},
         "platform": platform.platform(),
     }
+
+
+def remember_code(config: Config) -> None:
+    """Whoever trains with code trusts it: from now on it needs no word (elbowroom.trust)."""
+    remember(_suppliers(config).values())
+
+
+def _suppliers(config: Config) -> dict[str, Owner]:
+    return {spec.path: spec.component.owner for spec in _specs(config) if spec.component}
+
+
+def _code(owners: Mapping[str, Owner]) -> dict[str, Any]:
+    return {key: (own.distribution, own.path, own.sha256) for key, own in owners.items()}
 
 
 def _specs(value: Any) -> Iterator[ComponentSpec]:

@@ -144,15 +144,18 @@ def load_run(
     checkpoint: str | int = "best",
     weights: str = "ema",
     device: torch.device | str = "cpu",
+    *,
+    trust: bool = False,
 ) -> Loaded:
     """The model of a run, in evaluation mode: ``checkpoint`` is "best", "last" or a step.
 
     "best" is the one with the lowest validation bits/dim, or the last where none was evaluated.
+    Code that a run from elsewhere refers to is executed only with ``trust``.
     """
-    folder = RunFolder.open(run)
+    folder = RunFolder.open(run, trust=trust)
     found = _checkpoint(folder, checkpoint)
     config = folder.config(overrides)
-    unchanged = not overrides or config.data == folder.config().data
+    unchanged = not overrides or config.data == folder.config(like=config).data
     spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
     model = build_model(build_parts(config, spec=spec))
     load_weights(model, found, weights)
@@ -210,10 +213,11 @@ def sample_run(
     out: str | PathLike[str] | None = None,
     checkpoint: str | int = "best",
     device: torch.device | str = "cpu",
+    trust: bool = False,
     progress: Callable[[int, Frame], None] | None = None,
 ) -> SampleReport:
     """Draw from a run into ``out`` (RUN/samples): samples.npz, and grid.png and reverse.gif."""
-    loaded = load_run(run, overrides, checkpoint, device=device)
+    loaded = load_run(run, overrides, checkpoint, device=device, trust=trust)
     folder = Path(out) if out is not None else loaded.folder.path / "samples"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,7 @@ from .errors import ConfigError, ElbowroomError, PluginError, did_you_mean
 from .options import Option, Options, Required, Unreadable, kind_of, options_of
 from .reference import is_reference
 from .scalars import SCALARS, is_number, is_utf8
+from .trust import Origin, Vetting
 from .wording import (
     COLLECTIONS,
     MAPPINGS,
@@ -44,15 +45,21 @@ from .wording import (
 from .yaml_reader import Trail
 
 if TYPE_CHECKING:
-    from .component import Component, Owner
+    from .component import Component
     from .registry import Registry
 
 # an enum made by a call: mypy does not know its members
 INVALID: Any = enum.Enum("Invalid", "INVALID").INVALID  # type: ignore[attr-defined]
 """What a reading answers where it found a problem."""
 
-OVERRIDE = "override "
-"""How the place of a value that an override set begins."""
+
+class OverridePlace(str):
+    """The place of a value that an override set: a type of its own, as a folder has any name."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> OverridePlace:
+        return super().__new__(cls, f"override {text}")
 
 
 @attrs.frozen
@@ -71,8 +78,7 @@ class Reading:
     base: Path | None = None  # component files are relative to it; None: the working folder
     places: Mapping[Trail, str] = attrs.Factory(dict)
     problems: list[Problem] = attrs.Factory(list)
-    run: Path | None = None  # the data is a run's own: nothing in its folder is executed
-    recorded: Mapping[str, Owner] = attrs.Factory(dict)  # who supplied what, by path, in that run
+    origin: Origin | None = None  # the data is a run's or an export's, perhaps a stranger's
 
     # -- problems
 
@@ -95,6 +101,9 @@ class Reading:
         while trail and trail not in self.places:
             trail = trail[:-1]
         return self.places.get(trail, "")
+
+    def _is_override(self, trail: Trail) -> bool:
+        return isinstance(self._place(trail), OverridePlace)
 
     # -- values
 
@@ -375,12 +384,13 @@ class Reading:
         )
 
     def _find(self, kind: str, name: str, trail: Trail, name_trail: Trail) -> Component:
-        if self.run is None:
+        if self.origin is None:
             return self.registry.find(kind, name, self.base)
-        # what an override names is not what the run used
-        replaced = self._place(name_trail).startswith(OVERRIDE)
-        recorded = None if replaced else self.recorded.get(dotted(trail))
-        return self.registry.find(kind, name, self.base, run=self.run, recorded=recorded)
+        if self._is_override(name_trail):  # not what the run used
+            vetting = Vetting(self.origin, overridden=True)
+        else:
+            vetting = Vetting(self.origin, self.origin.owners.get(dotted(trail)))
+        return self.registry.find(kind, name, self.base, vetting=vetting)
 
     def _instance(self, kind: str, instance: Any, trail: Trail) -> ComponentSpec:
         cls = type(instance)

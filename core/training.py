@@ -27,7 +27,7 @@ from .errors import ConfigError, ElbowroomError
 from .fitting import RunResult, fit
 from .objective import Losses
 from .observer import Observers
-from .run_folder import RunError, RunFolder, check_unchanged, provenance
+from .run_folder import RunError, RunFolder, check_unchanged, provenance, remember_code
 from .update import Training
 
 
@@ -54,17 +54,20 @@ def resume(
     config: Config | None = None,
     device: str | None = None,
     without: Collection[str] = (),
+    trust: bool = False,
 ) -> RunResult:
     """Go on with a run, on any number of ranks.
 
     ``overrides`` may lengthen the run or change what is logged and kept; anything else, also in a
-    ``config`` that is given to be sure it is the same, is refused with the keys that differ.
+    ``config`` that is given to be sure it is the same, is refused with the keys that differ. Code
+    of a run from elsewhere is executed only with ``trust``.
     """
-    opened = RunFolder.open(folder)
-    then = opened.config()
-    now = then if config is None else config
-    if overrides:
-        now = load_config(now, overrides)
+    opened = RunFolder.open(folder, trust=trust)
+    if config is None:
+        now = opened.config(overrides)
+    else:
+        now = load_config(config, overrides) if overrides else config
+    then = opened.config(like=now)
     check_unchanged(now, to_plain(then), str(opened.path))
     now = now if now.schedule is not None else attrs.evolve(now, schedule=then.schedule)
     latest = opened.latest()
@@ -86,6 +89,7 @@ def _begin(config: Config, out: Path, on: Ranks, without: Collection[str]) -> Ru
     parts = build_parts(config)
     model = build_model(parts)  # before anything is written: it may not fit together
     on.positions(config.train.batch_size)
+    remember_code(config)
     on.first(lambda: str(RunFolder.create(out, parts.config).path))
     return _run(parts, model, RunFolder(out), on, without)
 
@@ -95,8 +99,8 @@ def _go_on(
 ) -> RunResult:
     parts = build_parts(now)
     model = build_model(parts)
-    if now != then:
-        on.first(lambda: folder.rewrite(now))
+    remember_code(now)
+    on.first(lambda: folder.rewrite(now) if now != then or not folder.recorded(now) else None)
     return _run(parts, model, folder, on, without)
 
 
@@ -123,10 +127,12 @@ def _run(
         )
 
 
-def reproduce(fault: str | PathLike[str], device: str | None = None) -> Losses:
+def reproduce(
+    fault: str | PathLike[str], device: str | None = None, *, trust: bool = False
+) -> Losses:
     """The losses of a step that was not finite, from the folder a run left of it."""
     path = Path(fault)
-    folder = RunFolder.open(path.parent.parent)
+    folder = RunFolder.open(path.parent.parent, trust=trust)
     config = folder.config()
     with ranks(device) as on, torch.random.fork_rng():
         parts = build_parts(config)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .show import JSON, console, number, print_json, table
+from .show import JSON, Trust, console, number, print_json, table
 
 if TYPE_CHECKING:
     from ..evaluation import Progress
@@ -60,6 +60,7 @@ def evaluate(
         Path | None, typer.Option(metavar="DIR", help="Default: RUN/evaluation.")
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    trust: Trust = False,
     json: JSON = False,
 ) -> None:
     """Bits/dim, FID, KID, IS and distances to the training examples, each with what it is of.
@@ -84,6 +85,7 @@ def evaluate(
             out=out,
             batch_size=batch_size or LOOK,
             device=device,
+            trust=trust,
             progress=progress,
         )
     if json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .show import JSON, console, print_json
+from .show import JSON, Trust, console, print_json
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
 Out = Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; new or empty.")]
@@ -32,6 +32,7 @@ def export(
     checkpoint: Annotated[
         str, typer.Option(metavar="WHICH", help="best, last or a step.")
     ] = "best",
+    trust: Trust = False,
     json: JSON = False,
 ) -> None:
     """Write a run's model, averaged weights and how to sample it, for another library.
@@ -43,7 +44,8 @@ def export(
 
     spec = parse_spec(to)
     named = spec if isinstance(spec, str) else dict(spec)
-    folder = export_run(run, named, out, tuple(overrides or ()), checkpoint=checkpoint)
+    changes = tuple(overrides or ())
+    folder = export_run(run, named, out, changes, checkpoint=checkpoint, trust=trust)
     found = (path for path in folder.rglob("*") if path.is_file())
     sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(found)}
     if json:

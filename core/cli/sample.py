@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .show import JSON, console, print_json
+from .show import JSON, Trust, console, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +35,7 @@ def sample(
         str, typer.Option(metavar="WHICH", help="best, last or a step.")
     ] = "best",
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    trust: Trust = False,
     json: JSON = False,
 ) -> None:
     """Draw samples: a PNG grid, an .npz, and a GIF of the reverse process.
@@ -53,6 +54,7 @@ def sample(
         out=out,
         checkpoint=checkpoint,
         device=device,
+        trust=trust,
     )
     if json:
         print_json(report.plain())

@@ -10,6 +10,10 @@ from typing import Annotated, Any
 import typer
 
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Let code run that a RUN from elsewhere names; read it first."),
+]
 
 
 def print_json(value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .show import JSON, console, print_json
+from .show import JSON, Trust, console, print_json
 
 if TYPE_CHECKING:
     from ..fitting import RunResult
@@ -43,6 +43,7 @@ def train(
         list[str] | None,
         typer.Option(metavar="OBSERVER", help="A plugin that is not told, like tensorboard."),
     ] = None,
+    trust: Trust = False,
     json: JSON = False,
 ) -> None:
     """Train a model. Under torchrun, every rank runs this.
@@ -61,8 +62,10 @@ def train(
         changes = tuple(([config] if config else []) + (overrides or []))
         if config and "=" not in config:
             raise ConfigError(f"--resume takes its config from {resume}: leave {config!r} out")
-        result = go_on(resume, changes, device=device, without=hushed)
+        result = go_on(resume, changes, device=device, without=hushed, trust=trust)
     else:
+        if trust:
+            raise ConfigError("--trust is for --resume: a CONFIG is your own word already")
         if config is None:
             raise ConfigError("a CONFIG is missing: a YAML file, a preset's name, or --resume RUN")
         folder = out or default_folder(config)

@@ -11,7 +11,7 @@ from diffusers.models.modeling_utils import ModelMixin
 from diffusers.utils.outputs import BaseOutput
 from torch import Tensor
 
-from .sections import Sections, bound_process, read_sections
+from .sections import Sections, bound_process, read_sections, trusting
 
 
 @dataclass
@@ -38,10 +38,14 @@ class ElbowroomModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # their ba
         self.denoiser = config.denoiser.build(bound_process(config, data).signature())
 
     @classmethod
-    def from_pretrained(cls, *arguments: Any, **options: Any) -> Any:
-        """As ever, but never from empty tensors: networks compute tables when they are made."""
-        options["low_cpu_mem_usage"] = False
-        return super().from_pretrained(*arguments, **options)
+    def from_pretrained(cls, *arguments: Any, trust: bool = False, **options: Any) -> Any:
+        """As ever, but never from empty tensors: networks compute tables when they are made.
+
+        Weights are safetensors, never a pickle. ``trust`` lets modules run that the folder names.
+        """
+        options = {**options, "low_cpu_mem_usage": False, "use_safetensors": True}
+        with trusting(trust):
+            return super().from_pretrained(*arguments, **options)
 
     def forward(
         self,

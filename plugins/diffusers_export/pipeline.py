@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import attrs
@@ -21,6 +22,11 @@ from torch import Tensor
 
 from .model import ElbowroomModel
 from .scheduler import ElbowroomScheduler
+
+_WHERE = frozenset(
+    ("cache_dir", "force_download", "proxies", "token", "local_files_only", "revision")
+)
+"""What says where files are, for models and schedulers alike."""
 
 
 @dataclass
@@ -41,6 +47,22 @@ class ElbowroomPipeline(DiffusionPipeline):
         self.register_modules(  # type: ignore[no-untyped-call]  # diffusers' own
             model=model, scheduler=scheduler
         )
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]  # no model_index.json is followed
+        cls, source: str | PathLike[str], *, trust: bool = False, **options: Any
+    ) -> ElbowroomPipeline:
+        """The pipeline in a folder or on the hub, with diffusers' options for models.
+
+        The parts are of these classes whatever its model_index.json says, which could name any
+        module. ``trust`` lets modules run that the parts' configs name.
+        """
+        where = {key: value for key, value in options.items() if key in _WHERE}
+        model = ElbowroomModel.from_pretrained(source, subfolder="model", trust=trust, **options)
+        scheduler = ElbowroomScheduler.from_pretrained(
+            source, subfolder="scheduler", trust=trust, **where
+        )
+        return cls(model, scheduler)
 
     @torch.no_grad()
     def __call__(

@@ -34,7 +34,7 @@ from elbowroom.sampler import Sampler
 from elbowroom.schedule import Schedule
 from torch import Tensor
 
-from .sections import Sections, bound_process, read_sections
+from .sections import Sections, bound_process, read_sections, trusting
 
 
 @dataclass
@@ -66,6 +66,12 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
         self.sampler: Sampler = config.sampler.build()
         self._noise: Noise | None = None
         self._levels: Level | None = None
+
+    @classmethod
+    def from_pretrained(cls, *arguments: Any, trust: bool = False, **options: Any) -> Any:
+        """As ever; ``trust`` lets modules run that the folder names."""
+        with trusting(trust):
+            return super().from_pretrained(*arguments, **options)
 
     def set_timesteps(
         self, num_inference_steps: int | None = None, device: torch.device | str | None = None

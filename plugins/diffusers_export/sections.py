@@ -1,13 +1,16 @@
 """What an exported folder knows of elbowroom: sections of a config, their suppliers, the data.
 
 Sections are plain data, every default filled in. A component comes from the distribution that
-supplied it, or not at all; code in a file cannot leave the machine it is on, so a component named
-as ``file.py:Class`` is refused, when it is written and when it is read.
+supplied it, or not at all. A folder is data, perhaps a stranger's: code in a file is refused, when
+it is written and when it is read, and ``package.module:Class`` of no plugin needs ``trust=True``
+where it was not trained with (elbowroom.trust). What is judged is the config as it was parsed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from elbowroom.component import Owner
@@ -17,39 +20,29 @@ from elbowroom.discovery import normalised
 from elbowroom.errors import ElbowroomError, PluginError
 from elbowroom.process import Process
 from elbowroom.registry import registry
+from elbowroom.trust import Origin
 
 Sections = Mapping[str, Any]
 
-
-def checked(sections: Sections) -> Sections:
-    """``sections``, if nothing in them is a file of this machine."""
-    for place, name in _names(sections, ""):
-        if name.partition(":")[0].endswith(".py"):
-            raise ElbowroomError(
-                f"{place}: {name} is a file, which cannot be shared by its name: put the class "
-                "into a package (elbowroom new-plugin) and name it by that"
-            )
-    return sections
+_trusted: ContextVar[bool] = ContextVar("trusted", default=False)
 
 
-def _names(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Every component's name, with its place."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            below = f"{place}.{key}" if place else str(key)
-            if key == "name" and isinstance(inner, str):
-                yield place, inner
-            yield from _names(inner, below)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _names(inner, place)
+@contextmanager
+def trusting(trust: bool = True) -> Iterator[None]:
+    """Inside, modules that a folder names are trusted, as ``trust`` says."""
+    before = _trusted.set(trust)
+    try:
+        yield
+    finally:
+        _trusted.reset(before)
 
 
 def read_sections(sections: Sections, owners: Mapping[str, Mapping[str, str]]) -> Config:
     """The config of these sections, from those who supplied them."""
     suppliers = {path: Owner.of_record(owner) for path, owner in owners.items()}
+    origin = Origin("export", owners=suppliers, trusted=_trusted.get(), files=False)
     try:
-        return load_config(_qualified(checked(sections), suppliers, ""))
+        return load_config(sections, origin=origin)
     except ElbowroomError as error:
         here = {normalised(plugin.distribution) for plugin in registry().plugins}
         missing = {
@@ -61,22 +54,6 @@ def read_sections(sections: Sections, owners: Mapping[str, Mapping[str, str]]) -
             raise
         wanted = " ".join(f"'{one}'" for one in missing)
         raise PluginError(f"{error}\nthis model needs: pip install {wanted}") from error
-
-
-def _qualified(value: Any, suppliers: Mapping[str, Owner], place: str) -> Any:
-    """The same with ``distribution/name``: another plugin of that name does not step in."""
-    if isinstance(value, list | tuple):
-        return [_qualified(item, suppliers, f"{place}[{i}]") for i, item in enumerate(value)]
-    if not isinstance(value, Mapping):
-        return value
-    known = {
-        key: _qualified(item, suppliers, f"{place}.{key}" if place else str(key))
-        for key, item in value.items()
-    }
-    name, owner = known.get("name"), suppliers.get(place)
-    if owner is not None and isinstance(name, str) and not {":", "/"} & set(name):
-        known["name"] = f"{owner.distribution}/{name}"
-    return known
 
 
 def bound_process(config: Config, data: Mapping[str, Any]) -> Process:

@@ -22,6 +22,7 @@ from elbowroom.config import (
 )
 from elbowroom.errors import ConfigError, ElbowroomError, PluginError
 from elbowroom.registry import registry
+from elbowroom.trust import Origin
 from elbowroom.weighting import Weighting
 from elbowroom.yaml_reader import read_yaml
 from hypothesis import given, settings
@@ -198,17 +199,17 @@ def test_a_run_executes_nothing_out_of_its_own_folder(tmp_path):
     """Code named by a run's own config is refused when it lies in the run's folder."""
     (tmp_path / "mine.py").write_text("raise SystemExit('executed')")
     config = {**MASKED, "weighting": f"{tmp_path}/mine.py:Mine"}
-    assert "never executed" in said(config, run=tmp_path)
+    assert "never executed" in said(config, origin=Origin(folder=tmp_path, trusted=True))
 
 
 def test_a_missing_supplier_of_a_run_is_named():
     """A run whose component came from a package not installed here names the package."""
     recorded = {"weighting": Owner("elbowroom-far", "2.0")}
-    message = said({**MASKED, "weighting": "far"}, run=Path("/run"), recorded=recorded)
+    origin = Origin(folder=Path("/run"), owners=recorded)
+    message = said({**MASKED, "weighting": "far"}, origin=origin)
     assert "pip install 'elbowroom-far==2.0'" in message
     for override in ["weighting=elbo", "weighting.name=elbo"]:  # no longer what the run used
-        config = load_config(MASKED | {"weighting": "far"}, [override], run=Path("/run"),
-                             recorded=recorded)  # fmt: skip
+        config = load_config(MASKED | {"weighting": "far"}, [override], origin=origin)
         assert config.weighting.name == "elbo"
 
 

@@ -18,6 +18,7 @@ from elbowroom.component import CONTRACTS, KINDS, NAME, import_target
 from elbowroom.discovery import normalised
 from elbowroom.hookspecs import PLUGIN_API, Hooks
 from elbowroom.registry import Owner, Registry, registry, reset_registry
+from elbowroom.trust import Origin, Vetting
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -703,11 +704,17 @@ def test_a_run_gets_its_component_from_whom_it_recorded(site):
     site.add("dist-a")
     site.add("dist-b")
     loaded = site.load()
-    found = loaded.find("weighting", "good", recorded=Owner("dist-b", "1.0", "dist-b"))
+
+    def recorded(*owner: str) -> Vetting:
+        return Vetting(Origin(), Owner(*owner))
+
+    found = loaded.find("weighting", "good", vetting=recorded("dist-b", "1.0", "dist-b"))
     assert found.owner.distribution == "dist-b"
     with pytest.raises(PluginError) as raised:
-        loaded.find("weighting", "good", recorded=Owner("dist-gone", "0.3", "x"))
+        loaded.find("weighting", "good", vetting=recorded("dist-gone", "0.3", "x"))
     assert "the run used dist-gone 0.3: pip install 'dist-gone==0.3'" in str(raised.value)
+    with pytest.raises(PluginError, match=r"was supplied by dist-a 1\.0 when it ran"):
+        loaded.find("weighting", "dist-b/good", vetting=recorded("dist-a", "1.0", "dist-a"))
 
 
 def test_plugins_and_components_are_frozen(site):

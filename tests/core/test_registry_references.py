@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from elbowroom import PluginError, Weighting
 from elbowroom.registry import Registry
+from elbowroom.trust import Origin, Vetting
 
 SOURCE = """\
 from __future__ import annotations
@@ -223,13 +224,14 @@ def test_loading_a_run_executes_no_file_out_of_the_run(empty, tmp_path):
     names = ("sub/my.py:X", f"{run}/sub/my.py:X", "sub/../sub/my.py:X", f"{link}:X")
     for name in names:
         with pytest.raises(PluginError, match="code out of a run is never executed"):
-            empty.find("launcher", name, run, run=run)
+            empty.find("launcher", name, run, vetting=Vetting(Origin(folder=run, trusted=True)))
     assert not list(tmp_path.rglob("*.was-run"))
 
 
-def test_a_run_may_use_a_file_outside_it(empty, file, tmp_path):
-    """Code beside the run's folder is the user's own."""
-    assert empty.find("weighting", f"{file}:MinSNR", run=tmp_path / "run").load()
+def test_an_override_may_name_a_file_outside_the_run(empty, file, tmp_path):
+    """What is typed on the command line is the user's own word."""
+    vetting = Vetting(Origin(folder=tmp_path / "run"), overridden=True)
+    assert empty.find("weighting", f"{file}:MinSNR", vetting=vetting).load()
 
 
 def test_loading_a_run_imports_no_module_out_of_the_run(empty, tmp_path, monkeypatch):
@@ -243,5 +245,5 @@ def test_loading_a_run_imports_no_module_out_of_the_run(empty, tmp_path, monkeyp
     monkeypatch.syspath_prepend(str(run))
     for name in ("trap_of_a_test:X", "trap_package_of_a_test.part:X"):
         with pytest.raises(PluginError, match="code out of a run is never executed"):
-            empty.find("launcher", name, run=run)
+            empty.find("launcher", name, vetting=Vetting(Origin(folder=run, trusted=True)))
     assert not list(tmp_path.rglob("*.was-run"))
