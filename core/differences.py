@@ -5,7 +5,8 @@ their samples from the same noise. What a seed does to both cancels in
 
     d_s = figure of a model with seed s - figure of the first model with seed s,
 
-whose mean over seeds is known better than either figure, as far as the two move together.
+whose mean over seeds is known better than either figure, as far as the two move together. Where one
+of the two is vacuous, worse than that of a model that knows nothing, the difference is no merit.
 """
 
 from __future__ import annotations
@@ -65,12 +66,14 @@ def _figure(
     if len(each) < 2:
         return None
     mean = statistics.fmean(each)
+    vacuous = any(figure.get("vacuous") for pair in pairs for figure in pair)
     return {
         "mean": mean,
         "sd": statistics.stdev(each),
         "n": len(each),
         "all_agree": min(each) * max(each) > 0,
-        "for_the_better": _better(mean, pairs[0][0]["better"]),
+        "for_the_better": None if vacuous else _better(mean, pairs[0][0]["better"]),
+        "vacuous": vacuous,
         "standard_error": None,
         "floor": None,
     }

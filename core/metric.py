@@ -39,10 +39,12 @@ class Figure:
     better: Literal["lower", "higher"] | None = None  # None: neither is
     floor: float | None = None  # what real data gets: the test split in the samples' place
     of: Mapping[str, Any] = attrs.Factory(dict)  # protocol: feature network, reference split, ...
+    knows_nothing: float | None = None  # what a model gets to which every value is equally likely
 
     def plain(self) -> dict[str, Any]:
         """The same as JSON data."""
-        return {**attrs.asdict(self, recurse=False), "of": dict(self.of)}
+        vacuous = is_vacuous(self.value, self.better, self.knows_nothing)
+        return {**attrs.asdict(self, recurse=False), "of": dict(self.of), "vacuous": vacuous}
 
 
 @attrs.define(eq=False)
@@ -78,6 +80,13 @@ class Metric(ABC):
     @abstractmethod
     def compute(self) -> Mapping[str, Figure | float]:
         """Figure name -> figure; a plain number is one of which nothing more is known."""
+
+
+def is_vacuous(value: float | None, better: str | None, knows_nothing: float | None) -> bool:
+    """Is a figure worse than that of a model that knows nothing?"""
+    if value is None or better is None or knows_nothing is None:
+        return False
+    return value > knows_nothing if better == "lower" else value < knows_nothing
 
 
 def as_figure(value: Figure | float) -> Figure:

@@ -35,6 +35,7 @@ from .differences import differences
 from .errors import ElbowroomError
 from .evaluation import finite
 from .level import Level
+from .metric import is_vacuous
 from .paper import ROWS, SETTING
 from .run_folder import RunFolder
 
@@ -138,14 +139,17 @@ def _group(same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
 def summary(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Mean and standard deviation over seeds (n - 1; None for one), and what they are of."""
     values = [f["value"] for f in figures if f["value"] is not None]
-    first = figures[0]
+    first, mean = figures[0], statistics.fmean(values) if values else None
+    nothing = first.get("knows_nothing")
     return {
-        "mean": statistics.fmean(values) if values else None,
+        "mean": mean,
         "sd": statistics.stdev(values) if len(values) > 1 else None,
         "n": len(values),
         "standard_error": first["standard_error"] if len(values) == 1 else None,
         "better": first["better"],
         "floor": first["floor"],
+        "knows_nothing": nothing,
+        "vacuous": is_vacuous(mean, first["better"], nothing),
         "of": {k: v for k, v in first["of"].items() if k not in ("run", "weights")},
     }
 
@@ -362,13 +366,18 @@ def condition_of(results: Mapping[str, Any]) -> str:
 
 
 def best_of(results: Mapping[str, Any]) -> dict[str, int]:
-    """Figure -> the group that does best in it; none where they cannot be ranked."""
+    """Figure -> the group that does best in it; none where they cannot be ranked.
+
+    A vacuous figure has no rank, and to be better than one is no merit.
+    """
     best = {}
     for name in shown_figures(results):
         said = {
             k: (group["figures"][name]["mean"], group["figures"][name]["better"])
             for k, group in enumerate(results["groups"])
-            if name in group["figures"] and group["figures"][name]["mean"] is not None
+            if name in group["figures"]
+            and group["figures"][name]["mean"] is not None
+            and not group["figures"][name].get("vacuous")
         }
         ways = {better for _, better in said.values()}
         if len(said) > 1 and len(ways) == 1 and None not in ways and not name.startswith("neigh"):
@@ -396,6 +405,24 @@ def floor_of(results: Mapping[str, Any], name: str) -> float | None:
     return None
 
 
+def knows_nothing_of(results: Mapping[str, Any], name: str) -> float | None:
+    """What a model that knows nothing gets in a figure; None where that differs by group."""
+    said = {group["figures"].get(name, {}).get("knows_nothing") for group in results["groups"]}
+    said.discard(None)
+    return said.pop() if len(said) == 1 else None
+
+
+def knows_nothing_words(results: Mapping[str, Any]) -> str:
+    """The name of that row, with what it is: ``knows nothing: log₂ 17``."""
+    words = dict.fromkeys(
+        figure["of"]["knows_nothing"]
+        for group in results["groups"]
+        for figure in group["figures"].values()
+        if "knows_nothing" in figure["of"]
+    )
+    return ": ".join(["knows nothing", *([", ".join(words)] if words else [])])
+
+
 # -- files
 
 
@@ -411,6 +438,16 @@ def write_results(results: Mapping[str, Any], out: Path) -> dict[str, Path]:
     return paths
 
 
+_COLUMNS_OF = {
+    "": "value",
+    "_se": "standard_error",
+    "_floor": "floor",
+    "_knows_nothing": "knows_nothing",
+    "_vacuous": "vacuous",
+}
+"""The columns of a figure, what is added to its name, and where they are in its record."""
+
+
 def as_csv(results: Mapping[str, Any]) -> str:
     """One line a point, or one for each of its milestones."""
     points = results["points"]
@@ -419,7 +456,7 @@ def as_csv(results: Mapping[str, Any]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     head = [*varied, "seed", "status", "reason", "folder", "parameters", "calls", "step"]
-    tail = [column for name in figures for column in (name, f"{name}_se", f"{name}_floor")]
+    tail = [f"{name}{part}" for name in figures for part in _COLUMNS_OF]
     writer.writerow([*head, *tail])
     for point in points:
         shared = [point["values"][key] for key in varied]
@@ -428,6 +465,6 @@ def as_csv(results: Mapping[str, Any]) -> str:
             row = [*shared, judged["step"]]
             for name in figures:
                 figure = judged["figures"].get(name, {})
-                row += [figure.get("value"), figure.get("standard_error"), figure.get("floor")]
+                row += [figure.get(key) for key in _COLUMNS_OF.values()]
             writer.writerow(["" if value is None else value for value in row])
     return text.getvalue()

@@ -247,7 +247,14 @@ _REPORT_ONLY = ("kid_train", "neighbours_mean")  # a terminal is narrow
 def _figures_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
-    from ..results import best_of, column_of, floor_of, shown_figures
+    from ..results import (
+        best_of,
+        column_of,
+        floor_of,
+        knows_nothing_of,
+        knows_nothing_words,
+        shown_figures,
+    )
 
     names = {n: t for n, t in shown_figures(results).items() if n not in _REPORT_ONLY}
     keys = list(results["vary"]) or ["point"]
@@ -266,14 +273,15 @@ def _figures_table(results: Mapping[str, Any]) -> Any:
         count = f"{group['finished']}/{len(group['points'])}"
         values = list(group["values"].values()) or [group["label"]]
         listing.add_row(*(Text(value) for value in values), bound, *cells, count)
-    floors = [
-        "" if (floor := floor_of(results, name)) is None else column.plain(floor)
-        for name, column in columns.items()
-    ]
-    if any(floors):
-        listing.add_section()
-        padding = [""] * (len(keys) - 1)
-        listing.add_row("real data", *padding, "", *floors, "", style="dim")
+    listing.add_section()
+    for title, of in (("real data", floor_of), (knows_nothing_words(results), knows_nothing_of)):
+        said = [
+            "" if (value := of(results, name)) is None else column.plain(value)
+            for name, column in columns.items()
+        ]
+        if any(said):
+            padding = [""] * (len(keys) - 1)
+            listing.add_row(title, *padding, "", *said, "", style="dim")
     return listing
 
 
@@ -285,7 +293,8 @@ def _cell(column: Column, figure: Mapping[str, Any] | None, *, bold: bool) -> An
         return Text("-", style="dim")
     spread = column.spread(figure)
     tail = "" if spread is None else f"\u00a0±\u00a0{spread}"
-    return Text.assemble((value, "bold" if bold else ""), (tail, "dim"))
+    mark = "\u00a0†" if figure.get("vacuous") else ""
+    return Text.assemble((value, "bold" if bold else ""), (tail, "dim"), (mark, "red"))
 
 
 def _legend(results: Mapping[str, Any]) -> str:
@@ -299,8 +308,10 @@ def _legend(results: Mapping[str, Any]) -> str:
     )
     asked, condition = results["protocol"], condition_of(results)
     spread += f"; {condition}" if condition else ""
+    marked = any(f.get("vacuous") for g in results["groups"] for f in g["figures"].values())
+    vacuous = "; †: vacuous, worse than knowing nothing" if marked else ""
     return (
-        f"{spread}; {asked['samples']} samples, seed {asked['seed']}, EMA weights of the "
+        f"{spread}{vacuous}; {asked['samples']} samples, seed {asked['seed']}, EMA weights of the "
         f"{asked['checkpoint']} checkpoint; real data: the test split in the samples' place"
     )
 

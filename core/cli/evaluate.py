@@ -118,14 +118,16 @@ def _print(record: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     out = console()
-    listing = table("Figures", "figure", ">value", ">± se", ">real data", "of")
+    listing = table("Figures", "figure", ">value", ">± se", ">real data", ">knows nothing", "of")
     for name, figure in record["figures"].items():
         error, floor = figure["standard_error"], figure["floor"]
+        nothing = figure.get("knows_nothing")
         listing.add_row(
             Text(name),
             number(figure["value"]),
             "" if error is None else f"{error:.2g}",
             "" if floor is None else f"{floor:.5g}",
+            "" if nothing is None else f"{nothing:.5g}",
             Text(protocol_words(figure["of"]), style="dim"),
         )
     out.print(listing)
@@ -139,6 +141,10 @@ def _print(record: Mapping[str, Any]) -> None:
     out.print(
         Text("real data: the same figure with the test split in the samples' place", style="dim")
     )
+    for name, figure in record["figures"].items():
+        if figure.get("vacuous"):
+            words = f"{name} is vacuous: ", "worse than that of a model that knows nothing"
+            out.print(Text.assemble((words[0], "red"), words[1]))
     for name, reason in record["skipped"].items():
         out.print(Text.assemble((f"{name} left out: ", "yellow"), reason))
 

@@ -40,14 +40,14 @@ def differences_section(results: Mapping[str, Any]) -> Markup | None:
         lead="As far as their configs agree, runs of one seed see the same examples in the same "
         "order and draw their samples from the same noise: what the seed does to both drops out "
         "of their difference. ± is its standard deviation over seeds. Bold: all seeds agree on the "
-        "sign; coloured: and it is for the better.",
+        "sign; coloured: and it is for the better. Neither where one of the two is vacuous.",
     )
 
 
 def _cell(column: Column, figure: Mapping[str, Any] | None) -> Markup:
     if figure is None:
         return tag("td", "–", class_="none")
-    sure = figure["all_agree"]
+    sure = figure["all_agree"] and not figure.get("vacuous")
     return tag(
         "td",
         tag("b" if sure else "span", column.signed(figure["mean"])),

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..results import best_of, column_of, condition_of, floor_of, shown_figures
+from ..results import (
+    best_of,
+    column_of,
+    condition_of,
+    floor_of,
+    knows_nothing_of,
+    knows_nothing_words,
+    shown_figures,
+)
 from .markup import Markup, joined, tag
 from .parts import number, section, swatch, value_cell
 
@@ -25,10 +33,11 @@ def figures_section(results: Mapping[str, Any]) -> Markup:
             for name, column in columns.items()
         ]
         rows.append(tag("tr", tag("th", _name(k, group), scope="row"), cells))
-    floors = {name: floor_of(results, name) for name in names}
-    if any(floor is not None for floor in floors.values()):
-        cells = [tag("td", "" if f is None else columns[n].plain(f)) for n, f in floors.items()]
-        rows.append(tag("tr", tag("th", "real data", scope="row"), cells, class_="floor"))
+    for title, of in (("real data", floor_of), (knows_nothing_words(results), knows_nothing_of)):
+        said = {name: of(results, name) for name in names}
+        if any(value is not None for value in said.values()):
+            cells = [tag("td", "" if v is None else columns[n].plain(v)) for n, v in said.items()]
+            rows.append(tag("tr", tag("th", title, scope="row"), cells, class_="floor"))
     table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows), id="results")
     return section("Figures", "figures", tag("div", table, class_="scroll"), _notes(results, names))
 
@@ -61,7 +70,8 @@ def _notes(results: Mapping[str, Any], names: Mapping[str, str]) -> Markup:
         spread = "the standard error of the figure itself; there is one seed"
     lines = [
         f"± is {spread}. “Real data” is the same figure with the test split in the samples' place: "
-        "the floor of FID and KID, the ceiling of IS. ",
+        "the floor of FID and KID, the ceiling of IS. “Knows nothing” is a model to which every "
+        "value is equally likely: what is worse is vacuous, and to be better than it no merit. ",
         f"Every run: EMA weights of the {asked['checkpoint']} checkpoint, {asked['samples']} "
         f"samples, seed {asked['seed']}. ",
         f"{condition[0].upper()}{condition[1:]}. " if (condition := condition_of(results)) else "",

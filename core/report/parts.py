@@ -28,7 +28,8 @@ def value_cell(column: Column, figure: Mapping[str, Any] | None, *, is_best: boo
     spread = column.spread(figure)
     tail = None if spread is None else tag("small", f"± {spread}")
     shown = tag("b" if is_best else "span", value)
-    return tag("td", shown, tail, class_="best" if is_best else None)
+    mark = tag("span", "vacuous", class_="badge no") if figure.get("vacuous") else None
+    return tag("td", shown, tail, mark, class_="best" if is_best else None)
 
 
 def number(value: float, digits: int = 4) -> str:

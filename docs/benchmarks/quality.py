@@ -3,7 +3,8 @@
     elbowroom compare digits train.milestones=[250,500] --vary ... --seeds 3 --out DIR
     python docs/benchmarks/quality.py DIR --out docs/images/quality.png
 
-Prints Markdown tables: the figures at the end, what they differ by from the first model's with the
+Prints Markdown tables: the figures at the end (marked where they are vacuous, worse than those of a
+model that knows nothing), what they differ by from the first model's with the
 same seed, and figures at each milestone. Draws FID against training steps, a panel for each value
 of the first of several things that were varied, bars the standard deviation over seeds.
 """
@@ -30,7 +31,8 @@ def shown(summary: dict[str, Any] | None, digits: int) -> str:
     if summary is None or summary["mean"] is None:
         return ""
     spread = "" if summary["sd"] is None else f" ± {summary['sd']:.{digits}f}"
-    return f"{summary['mean']:.{digits}f}{spread}"
+    mark = " (vacuous)" if summary.get("vacuous") else ""
+    return f"{summary['mean']:.{digits}f}{spread}{mark}"
 
 
 def plain(label: str) -> str:
@@ -53,10 +55,15 @@ def figures(groups: list[dict[str, Any]]) -> None:
         bound = {True: "yes", False: "no", None: "?"}[(group["weighting"] or {}).get("is_bound")]
         said = [shown(group["figures"].get(name), digits) for name, (_, digits) in COLUMNS.items()]
         row(plain(group["label"]), bound, *said)
-    floors = {name: group["figures"].get(name, {}).get("floor") for group in groups[:1]
-              for name in COLUMNS}  # fmt: skip
-    cells = ["" if f is None else f"{f:.{COLUMNS[name][1]}f}" for name, f in floors.items()]
-    row("*real data*", "", *cells)
+    first = groups[0]["figures"] if groups else {}
+    row("*real data*", "", *(beside(first, name, "floor") for name in COLUMNS))
+    row("*knows nothing*", "", *(beside(first, name, "knows_nothing") for name in COLUMNS))
+
+
+def beside(figures: dict[str, Any], name: str, which: str) -> str:
+    """What stands beside a figure: what real data gets, or a model that knows nothing."""
+    value = figures.get(name, {}).get(which)
+    return "" if value is None else f"{value:.{COLUMNS[name][1]}f}"
 
 
 def differences(results: dict[str, Any]) -> None:

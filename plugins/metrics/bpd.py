@@ -71,7 +71,13 @@ class BitsPerDim(Metric):
             f"bits_per_dim_{term}": _figure(bits[:, :, k], sure[:, :, k], of)
             for k, term in enumerate(_TERMS)
         }
-        return {"bits_per_dim": attrs.evolve(whole, better="lower"), **terms}
+        return {"bits_per_dim": self._beside_ignorance(whole), **terms}
+
+    def _beside_ignorance(self, whole: Figure) -> Figure:
+        """With what a model pays to which all V values are equally likely: log2 V."""
+        values = self._subject.data.spec.levels
+        of = {**whole.of, "knows_nothing": f"log₂ {values}"}
+        return attrs.evolve(whole, better="lower", of=of, knows_nothing=math.log2(values))
 
     def _looks(self) -> Looks:
         """Which examples, and how often each."""

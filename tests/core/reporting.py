@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from elbowroom.differences import differences
+from elbowroom.metric import is_vacuous
 from elbowroom.reel import save_small_png
 from elbowroom.results import budgets, summary
 
@@ -15,14 +16,20 @@ NASTY = "<script>window.hacked = 1</script>\"'&"
 
 
 def figure(
-    value: float, better: str | None = "lower", floor: float | None = None
+    value: float,
+    better: str | None = "lower",
+    floor: float | None = None,
+    knows_nothing: float | None = None,
 ) -> dict[str, Any]:
+    said = {} if knows_nothing is None else {"knows_nothing": "log₂ 17"}
     return {
+        "knows_nothing": knows_nothing,
+        "vacuous": is_vacuous(value, better, knows_nothing),
         "value": value,
         "standard_error": 0.1,
         "better": better,
         "floor": floor,
-        "of": {"metric": "m", "features": "classifier", "samples": 100, "note": NASTY},
+        "of": {"metric": "m", "features": "classifier", "samples": 100, "note": NASTY, **said},
     }
 
 
@@ -32,11 +39,12 @@ def results(
     *,
     paper: bool = False,
     seeds: int = 1,
+    knows_nothing: float | None = None,
 ):
     """Two models and one that failed, with curves, shapes and pictures."""
     points, groups = [], []
     for k, label in enumerate(labels):
-        same = [_point(folder, k, label, seed) for seed in range(seeds)]
+        same = [_point(folder, k, label, seed, knows_nothing) for seed in range(seeds)]
         points += same
         groups.append(_group(k, label, same))
     return {
@@ -48,10 +56,12 @@ def results(
     }  # fmt: skip
 
 
-def _point(folder: Path, k: int, label: str, seed: int) -> dict[str, Any]:
+def _point(
+    folder: Path, k: int, label: str, seed: int, knows_nothing: float | None
+) -> dict[str, Any]:
     failed = label == "broken"
     figures = {} if failed else {
-        "bits_per_dim": figure(2.0 + k + 0.4 * seed),
+        "bits_per_dim": figure(2.0 + k + 0.4 * seed, knows_nothing=knows_nothing),
         "fid_train": figure(5.0 - k + 0.4 * seed, floor=1.5),
         "is": figure(6.0 + k * (-1) ** seed, "higher", 7.0),
         "neighbours_mean": figure(0.2, None, 0.13),

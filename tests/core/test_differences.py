@@ -55,6 +55,7 @@ def test_only_seeds_that_both_finished_count():
     assert found["groups"][0] == found["groups"][2] == {}
     assert found["groups"][1]["fid"] == pytest.approx(
         {"mean": 2.5, "sd": 0.5**0.5, "n": 2, "all_agree": True, "for_the_better": False,
+         "vacuous": False,
          "standard_error": None, "floor": None}
     )  # fmt: skip
     assert differences(*made({"a": {0: 1.0}, "b": {0: 2.0}})) is None

@@ -306,7 +306,14 @@ def test_the_command_prints_figures_and_their_protocol(run, tmp_path):
         "--out", tmp_path,
     )  # fmt: skip
     assert ran.code == 0, ran.err
-    for words in ("bits_per_dim_prior", "test examples", "looks", "real data", "12 samples of"):
+    for words in (
+        "bits_per_dim_prior",
+        "test examples",
+        "looks",
+        "real data",
+        "log₂ 5",
+        "12 samples of",
+    ):
         assert words in ran.out
     told = json.loads((tmp_path / "figures.json").read_text())["figures"]
     assert told["bits_per_dim"]["of"]["given"] == "the label"
