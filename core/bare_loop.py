@@ -1,7 +1,7 @@
 """A training loop as one would write it by hand: what the framework's own is measured against.
 
 The same network, loss, optimiser and average of weights; no keyed noise, no checks, one batch that
-is used again and again. Masked processes, and Gaussian ones that predict v.
+is used again and again. Masked processes, and Gaussian ones that predict v or levels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .dataset import Batch, Dataset
 def can_be_written_out(parts: Parts) -> bool:
     """Does the bare loop compute the loss of this process?"""
     says = getattr(parts.process, "predict", None)
-    return "absorbing" in parts.process.traits or says == "v"
+    return "absorbing" in parts.process.traits or says in ("v", "levels")
 
 
 class BareLoop:
@@ -68,5 +68,14 @@ class BareLoop:
         eps = torch.randn_like(real)
         z = a * real + b * eps
         said = self.network(z, log_snr, self.batch.y)
-        error: Tensor = b * z + a * said - eps
+        error: Tensor = (b * z + a * said if said.shape == z.shape else _eps(said, z, a, b)) - eps
         return ((error**2 / 2).reshape(len(x), -1).sum(1) * weight).mean()
+
+
+def _eps(logits: Tensor, z: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """The noise expected by a network that says how likely each of the V values is."""
+    levels = logits.shape[-1]
+    values = (2 * torch.arange(levels) + 1) / levels - 1
+    distance = (z.unsqueeze(-1) - a.unsqueeze(-1) * values) ** 2
+    x: Tensor = (logits - distance / (2 * b.unsqueeze(-1) ** 2)).softmax(-1) @ values
+    return (z - a * x) / b

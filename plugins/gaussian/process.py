@@ -55,7 +55,7 @@ class Gaussian(Process):
     traits: ClassVar[frozenset[str]] = frozenset({"real"})
     natural_schedule: ClassVar[str] = "vp-cosine"
 
-    predict: Literal["eps", "x", "v", "flow", "edm", "levels"] = "v"
+    predict: Literal["eps", "x", "v", "flow", "edm", "levels"] = "levels"
     data_std: float = attrs.field(default=0.5, validator=attrs.validators.gt(0))
 
     def natural_schedule_options(self) -> Mapping[str, Any]:

@@ -51,8 +51,8 @@ def test_samplers_can_be_chosen_or_left_out():
 
 
 def test_no_overhead_is_claimed_where_nothing_is_written_out():
-    """The bare loop knows v alone: another parametrisation has none."""
-    given = ("process={name: gaussian, predict: levels}", *TINY, "--rounds", 1, "--no-samplers")
+    """The bare loop knows two parametrisations: another has none."""
+    given = ("process={name: gaussian, predict: x}", *TINY, "--rounds", 1, "--no-samplers")
     told = elbowroom("bench", *given, "--json").json
     assert told["overhead"] is None and told["beside_network"] is None
     assert not [name for name in told["timings"] if "bare loop" in name]

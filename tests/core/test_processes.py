@@ -159,11 +159,12 @@ def test_an_unbound_process_says_so():
 
 
 def test_signatures():
-    """Masked: V + 1 states in, V out, no level; Gaussian: real values and the level."""
+    """Masked: V + 1 states in, V out, no level; Gaussian: real values and the level in, V out."""
     spec = DataSpec((8, 8, 1), 17, 10)
     masked, gaussian = Masked().bind(spec).signature(), Gaussian().bind(spec).signature()
     assert (masked.in_states, masked.out_states, masked.needs_level) == (18, 17, False)
-    assert (gaussian.in_states, gaussian.out_states, gaussian.needs_level) == (None, None, True)
+    assert (gaussian.in_states, gaussian.out_states, gaussian.needs_level) == (None, 17, True)
+    assert Gaussian(predict="v").bind(spec).signature().out_states is None
     assert masked.classes == gaussian.classes == 10 and masked.shape == (8, 8, 1)
 
 
@@ -211,11 +212,14 @@ def test_losses_are_computed_in_float32_or_better(dtype):
     masked, x, z = Masked().bind(spec), torch.tensor([[0, 1]]), torch.tensor([[4, 4]])
     out = torch.zeros(1, 2, 4, dtype=dtype)
     assert masked.plain_loss(x, z, masked.read(out, z, None), None).dtype == torch.float32
-    gaussian = Gaussian().bind(spec)
-    level = Level.at(torch.zeros(1, 1), gaussian)
-    real = gaussian.encode(x)
-    said = gaussian.read(torch.zeros(1, 2, dtype=dtype), real, level)
-    assert gaussian.plain_loss(real, real, said, level).dtype == torch.float32
+    for gaussian, out in (
+        (Gaussian("levels").bind(spec), torch.zeros(1, 2, 4, dtype=dtype)),
+        (Gaussian("v").bind(spec), torch.zeros(1, 2, dtype=dtype)),
+    ):
+        level = Level.at(torch.zeros(1, 1), gaussian)
+        real = gaussian.encode(x)
+        said = gaussian.read(out, real, level)
+        assert gaussian.plain_loss(real, real, said, level).dtype == torch.float32
 
 
 def test_the_gaussian_posterior_is_the_corrected_one():

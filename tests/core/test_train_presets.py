@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from elbowroom.assembly import build_parts
 from elbowroom.config import load_config
 from elbowroom.preset import presets
 from elbowroom.run_folder import RunFolder
@@ -48,7 +49,7 @@ def test_a_baseline_trains_evaluates_and_samples_on_digits(tmp_path, name):
     result = train(config, tmp_path / "run", without=QUIET)
     assert result.reason == "finished"
     assert 0 < result.scalars["validation/bits_per_dim"] < 50
-    assert RunFolder(tmp_path / "run").config() == config
+    assert RunFolder(tmp_path / "run").config() == build_parts(config).config
 
 
 def test_a_folder_of_pictures_needs_no_config_of_ones_own(tmp_path):
