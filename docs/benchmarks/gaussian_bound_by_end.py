@@ -26,7 +26,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=250)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, torch.enable_grad():
-        model = er.assemble("digits", process="gaussian", weighting="elbo")
+        model = er.assemble(
+            "digits",
+            process={"name": "gaussian", "predict": "v"},
+            schedule="vp-cosine",
+            weighting="elbo",
+        )
         er.train(model, f"{folder}/run", steps=options.steps, evaluate_every=options.steps)
     process = model.process
     batch = Digits().split("test").take(torch.arange(EXAMPLES))
