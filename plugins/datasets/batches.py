@@ -10,7 +10,7 @@ from elbowroom.errors import ElbowroomError
 from numpy.typing import NDArray
 
 from .npz import NpzArray
-from .pickles import PickledArray, read_pickle
+from .pickles import PickledArray, kind, read_pickle
 
 
 def open_batch(path: Path) -> tuple[NpzArray | PickledArray, NDArray[np.int64]]:
@@ -19,7 +19,7 @@ def open_batch(path: Path) -> tuple[NpzArray | PickledArray, NDArray[np.int64]]:
         return NpzArray(path, "data"), label_array(NpzArray(path, "labels"), path)
     content = read_pickle(path)
     if not isinstance(content, dict):
-        raise ElbowroomError(f"{path}: a dict was expected, not {type(content).__name__}")
+        raise ElbowroomError(f"{path}: a dict was expected, not {kind(content)}")
     # Python 2 wrote its keys as bytes.
     named = {k.decode("latin1") if isinstance(k, bytes) else k: v for k, v in content.items()}
     data = named.get("data")
@@ -31,11 +31,12 @@ def open_batch(path: Path) -> tuple[NpzArray | PickledArray, NDArray[np.int64]]:
 
 def label_array(labels: Any, path: Path) -> NDArray[np.int64]:
     """[N] int64 of the list or array of whole numbers that a file holds as labels."""
-    array = labels.whole() if isinstance(labels, NpzArray | PickledArray) else labels
-    try:
-        array = np.asarray(array)
-    except ValueError as error:  # a ragged list
-        raise ElbowroomError(f"{path}: labels are not a plain list") from error
+    if isinstance(labels, NpzArray | PickledArray):
+        array = labels.whole()
+    elif isinstance(labels, list) and all(type(label) in (int, bool) for label in labels):
+        array = np.asarray(labels)
+    else:  # also lists of lists, of which a small file can hold more than memory
+        raise ElbowroomError(f"{path}: labels are not a plain list of whole numbers")
     if array.dtype.kind not in "ui" and array.size:
         raise ElbowroomError(f"{path}: labels are not whole numbers")
     return array.reshape(-1).astype(np.int64)

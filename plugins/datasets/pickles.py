@@ -7,13 +7,18 @@ called), and any other name or instruction is refused. Protocols 2 to 5.
 
 Byte strings of a megabyte and more are not read at all but remembered by their place in the
 file, so an array of many gigabytes can be read in pieces.
+
+Time and memory are bounded by the size of the file. A few bytes could ask for much more: tuples of
+one tuple twice, sixty deep, take 2^60 steps to hash or to write out; one text can be encoded a
+million times. So keys are plain, nothing is written out, structures are shallow and do not grow
+once they are part of another (hence hold no cycle), and bytes are made only once each.
 """
 
 from __future__ import annotations
 
 import pickletools
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -25,6 +30,11 @@ from numpy.typing import NDArray
 from .files import reading
 
 _LARGE = 1 << 20
+_SHOWN = 80  # characters of a name in an error
+_DEEPEST = 100  # containers inside containers
+_MOST_KEYS = 10_000  # of all dicts together: keys of equal hash cost the square of their number
+_MOST_SIDES = 32  # of an array, as in numpy
+_KEYS = (str, bytes, int, float, bool, type(None))
 _NUMBERS = frozenset(("b1", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"))
 
 
@@ -70,7 +80,8 @@ class PickledArray:
         """Takes on a state found in a pickle, if it is a sound one."""
         if not (
             isinstance(shape, tuple)
-            and all(type(side) is int and side >= 0 for side in shape)
+            and len(shape) <= _MOST_SIDES
+            and all(type(side) is int and 0 <= side < 2**40 for side in shape)
             and isinstance(dtype, _DType)
             and isinstance(data, bytes | Span)
         ):
@@ -81,7 +92,7 @@ class PickledArray:
         length = data.length if isinstance(data, Span) else len(data)
         if count * dtype.numpy().itemsize != length:
             raise ValueError(f"an array of shape {shape} with {length} bytes of data")
-        self.shape, self.dtype = shape, dtype.numpy()
+        self.shape, self.dtype = tuple(shape), dtype.numpy()
         self.columns_first, self.data = bool(columns_first), data
 
     def whole(self) -> NDArray[Any]:
@@ -101,6 +112,8 @@ class PickledArray:
         width = self.dtype.itemsize
         for side in self.shape[1:]:
             width *= side
+        if not width:
+            raise ElbowroomError(f"{self.path}: its array of shape {self.shape} has empty rows")
         for start in range(0, self.shape[0], rows):
             count = min(rows, self.shape[0] - start)
             data = self._bytes(start * width, count * width)
@@ -127,6 +140,30 @@ def read_pickle(path: Path) -> Any:
             raise ElbowroomError(f"{path} is not a sound pickle: {error}") from error
 
 
+class _List(list[Any]):
+    """A list of a pickle: how deep it is, and whether it is part of something already."""
+
+    __slots__ = ("depth", "placed")
+
+    def __init__(self) -> None:
+        self.depth, self.placed = 1, False
+
+
+class _Dict(dict[Any, Any]):
+    """A dict of a pickle, alike."""
+
+    __slots__ = ("depth", "placed")
+
+    def __init__(self) -> None:
+        self.depth, self.placed = 1, False
+
+
+class _Tuple(tuple[Any, ...]):
+    """A tuple of a pickle: it never grows."""
+
+    depth = 1
+
+
 class _Machine:
     """The stack machine: one method an instruction, as in the module ``pickletools``."""
 
@@ -136,6 +173,7 @@ class _Machine:
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
+        self.keys = self.encoded = 0  # how many keys there were, how many bytes came from text
 
     def run(self) -> Any:
         if self.read(1) != b"\x80":
@@ -203,27 +241,60 @@ class _Machine:
         return items
 
     def push_tuple(self) -> None:
-        items = tuple(self.since_mark())  # before ``self.stack`` is looked up: it changes it
-        self.stack.append(items)
+        items = self.since_mark()  # before ``self.stack`` is looked up: it changes it
+        self.stack.append(self.tuple(items))
 
     def tuple_of(self, count: int) -> None:
         if len(self.stack) < count:
             raise IndexError("stack is empty")
-        items = tuple(self.stack[len(self.stack) - count :])
+        items = self.stack[len(self.stack) - count :]
         del self.stack[len(self.stack) - count :]
-        self.stack.append(items)
+        self.stack.append(self.tuple(items))
+
+    def tuple(self, items: list[Any]) -> _Tuple:
+        made = _Tuple(items)
+        if depth := self.place(items):
+            made.depth = depth + 1
+        return made
+
+    def place(self, items: Iterable[Any]) -> int:
+        """Make ``items`` part of something; how deep they are."""
+        deepest = 0
+        for item in items:
+            if isinstance(item, _List | _Dict):
+                item.placed = True
+            elif not isinstance(item, _Tuple):
+                continue
+            deepest = max(deepest, item.depth)
+        if deepest >= _DEEPEST:
+            self.refuse(f"more than {_DEEPEST} containers inside each other")
+        return deepest
+
+    def grow(self, target: _List | _Dict, items: Iterable[Any]) -> None:
+        target.depth = max(target.depth, self.place(items) + 1)
+        if target.placed:
+            self.refuse("a container that grows after it was put into another")
 
     def append(self, items: list[Any]) -> None:
         target = self.stack[-1]
-        if type(target) is not list:
-            self.refuse(f"an append to {type(target).__name__}")
+        if not isinstance(target, _List):
+            self.refuse(f"an append to {kind(target)}")
+        self.grow(target, items)
         target.extend(items)
 
     def set_items(self, items: list[Any]) -> None:
         target = self.stack[-1]
-        if type(target) is not dict:
-            self.refuse(f"items of {type(target).__name__}")
-        target.update(zip(items[::2], items[1::2], strict=True))
+        if not isinstance(target, _Dict):
+            self.refuse(f"items of {kind(target)}")
+        keys, values = items[::2], items[1::2]
+        self.keys += len(keys)
+        if self.keys > _MOST_KEYS:
+            self.refuse(f"more than {_MOST_KEYS} keys")
+        for key in keys:
+            if type(key) not in _KEYS:
+                self.refuse(f"a key that is a {kind(key)}")
+        self.grow(target, values)
+        target.update(zip(keys, values, strict=True))
 
     def memoize(self, index: int) -> None:
         self.memo[index] = self.stack[-1]
@@ -236,9 +307,9 @@ class _Machine:
     # -- numpy arrays
 
     def symbol(self, module: Any, name: Any) -> None:
-        symbol = Symbol(str(module), str(name))
+        symbol = Symbol(_text(module), _text(name))
         if symbol not in _SYMBOLS:
-            self.refuse(f"the name {symbol}")
+            self.refuse(f"the name {str(symbol)[:_SHOWN]}")
         self.stack.append(symbol)
 
     def symbol_of_stack(self) -> None:
@@ -248,8 +319,8 @@ class _Machine:
     def reduce(self) -> None:
         arguments, symbol = self.stack.pop(), self.stack.pop()
         make = _SYMBOLS.get(symbol) if isinstance(symbol, Symbol) else None
-        if make is None or type(arguments) is not tuple:
-            self.refuse(f"a call of {symbol}")
+        if make is None or not isinstance(arguments, _Tuple):
+            self.refuse(f"a call of {symbol if isinstance(symbol, Symbol) else 'no name'}")
         self.stack.append(make(self, *arguments))
 
     def build(self) -> None:
@@ -264,7 +335,7 @@ class _Machine:
             # "=" is the order of the machine that wrote it, which nobody knows: the usual one.
             target.order = ">" if order == ">" else "<"
         else:
-            self.refuse(f"a state for {type(target).__name__}")
+            self.refuse(f"a state for {kind(target)}")
 
     def make_empty_array(self, *_: Any) -> PickledArray:
         return PickledArray(self.path)
@@ -276,7 +347,7 @@ class _Machine:
 
     def make_dtype(self, code: Any, *_: Any) -> _DType:
         if _text(code) not in _NUMBERS:
-            self.refuse(f"an array of type {_text(code)!r}")
+            self.refuse(f"an array of type {_text(code)[:_SHOWN]!r}")
         return _DType(_text(code))
 
     def make_scalar(self, dtype: Any, data: Any) -> Any:
@@ -287,16 +358,28 @@ class _Machine:
     def make_bytes(self, text: Any = "", encoding: Any = "latin1") -> bytes:
         """How Python 3 writes bytes in protocol 2: as text to be encoded in Latin-1."""
         if _text(encoding) not in ("latin1", "latin-1"):
-            self.refuse(f"text encoded as {encoding!r}")
-        return str(text).encode("latin1")
+            self.refuse(f"text encoded as {_text(encoding)[:_SHOWN]!r}")
+        made = text.encode("latin1") if isinstance(text, str) else _no_text(text)
+        self.encoded += len(made)
+        if self.encoded > self.length:
+            self.refuse("one text that stands for many byte strings")
+        return made
 
 
 def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("ascii")
-    if not isinstance(value, str):
-        raise TypeError(f"text was expected, not {type(value).__name__}")
-    return value
+    return value if isinstance(value, str) else _no_text(value)
+
+
+def _no_text(value: Any) -> NoReturn:
+    raise TypeError(f"text was expected, not {kind(value)}")
+
+
+def kind(value: Any) -> str:
+    """What a value of a pickle is, in Python's words."""
+    plain = (base for base in (list, dict, tuple) if isinstance(value, base))
+    return next(plain, type(value)).__name__
 
 
 def _name_of(code: bytes) -> str:
@@ -341,9 +424,9 @@ _INSTRUCTIONS: dict[bytes, Callable[[_Machine], Any]] = {
     b"\x8c": lambda m: m.push_text("B"),
     b"X": lambda m: m.push_text("I"),
     b"\x8d": lambda m: m.push_text("Q"),
-    b"}": lambda m: m.stack.append({}),
-    b"]": lambda m: m.stack.append([]),
-    b")": lambda m: m.stack.append(()),
+    b"}": lambda m: m.stack.append(_Dict()),
+    b"]": lambda m: m.stack.append(_List()),
+    b")": lambda m: m.stack.append(_Tuple()),
     b"(": lambda m: m.mark(),
     b"t": lambda m: m.push_tuple(),
     b"\x85": lambda m: m.tuple_of(1),

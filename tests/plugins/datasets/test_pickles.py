@@ -193,3 +193,85 @@ def test_shape_must_fit_the_data(tmp_path):
     content = pickle.dumps(np.zeros((5, 7), np.uint8), 3).replace(b"K\x05K\x07", b"K\x05K\x08")
     with pytest.raises(ElbowroomError, match=r"shape \(5, 8\) with 35 bytes"):
         read(tmp_path, content)
+
+
+# -- programs that ask for more than they are worth
+
+
+def twice(start: bytes, times: int) -> bytes:
+    """(x, x), of that the same again, ...: 2^times leaves in a few bytes."""
+    return start + b"".join(b"q%ch%c\x86" % (n, n) for n in range(times))
+
+
+BOMBS = {
+    "hash of a key": b"\x80\x02}" + twice(b"K\x01", 60) + b"K\x01s.",
+    "hash of many keys": b"\x80\x02}(" + twice(b"K\x01", 60) + b"K\x01u.",
+    "keys of equal hash": b"\x80\x02}("
+    + b"".join(b"\x8a\x0a" + (n * (2**61 - 1)).to_bytes(10, "little") + b"N" for n in range(20_000))
+    + b"u.",
+    "text of a structure": b"\x80\x02c_codecs\nencode\n" + twice(b"K\x01", 60) + b"\x85R.",
+    "name of a structure": b"\x80\x04" + twice(b"K\x01", 60) + b"K\x01\x93.",
+    "call of a structure": b"\x80\x02" + twice(b"K\x01", 60) + b")R.",
+    "one text many times": b"\x80\x02c_codecs\nencode\nq\x00X\x00\x00\x10\x00"
+    + b"a" * (1 << 20)
+    + b"q\x01"
+    + b"h\x00h\x01\x85R" * 100_000
+    + b".",
+    "deep tuples": b"\x80\x02K\x01" + b"\x85" * 200_000 + b".",
+    "deep lists": b"\x80\x02" + b"]" * 200_000 + b"a" * 199_999 + b".",
+    "deep dicts": b"\x80\x02" + b"}K\x01" * 200_000 + b"N" + b"s" * 200_000 + b".",
+    "a list in itself": b"\x80\x02]q\x00h\x00a.",
+    "lists in each other": b"\x80\x02]q\x00]q\x01h\x00ah\x00h\x01a.",
+    "a dict in itself": b"\x80\x02}q\x00K\x01h\x00s.",
+    "many marks": b"\x80\x02" + b"(" * 200_000 + b".",
+}
+
+
+def array(shape: bytes) -> bytes:
+    """An empty array that claims a shape."""
+    return (
+        b"\x80\x02cnumpy.core.multiarray\n_reconstruct\n)R(K\x01"
+        + shape
+        + b"cnumpy\ndtype\nU\x02u1"
+        b"\x85R(K\x03U\x01|NNNtb\x89U\x00tb."
+    )
+
+
+LARGE = b"\x8a\xff" + b"\xff" * 254 + b"\x7f"
+BOMBS |= {
+    "a long shape": array(b"(" + LARGE * 100_000 + b"t"),
+    "a huge side": array(b"K\x00" + LARGE + b"\x86"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.timeout(60)  # an endless one would never get there
+def test_small_programs_cannot_ask_for_much(tmp_path, bomb):
+    """Whatever a few bytes ask for, the answer is an error at once, with little memory."""
+    import tracemalloc
+
+    content = BOMBS[bomb]
+    tracemalloc.start()
+    try:
+        with pytest.raises(ElbowroomError, match="made"):
+            read(tmp_path, content)
+        assert tracemalloc.get_traced_memory()[1] < 300 * len(content) + 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_rows_without_elements_are_not_walked(tmp_path):
+    """2^39 empty rows fit into no bytes; nobody counts them."""
+    found = read(tmp_path, array(b"\x8a\x05\x00\x00\x00\x00\x10K\x00\x86"))
+    with pytest.raises(ElbowroomError, match="empty rows"):
+        next(found.pieces(1))
+
+
+def test_labels_that_share_their_parts_are_not_unfolded(tmp_path):
+    """A list of one list ten times, thirty deep, would be 10^30 labels."""
+    from elbowroom.plugins.datasets.batches import label_array
+
+    labels = read(tmp_path, b"\x80\x02]K\x01a" + b"".join(
+        b"q%c](" % n + b"h%c" % n * 10 + b"e" for n in range(30)) + b".")  # fmt: skip
+    with pytest.raises(ElbowroomError, match="not a plain list of whole numbers"):
+        label_array(labels, tmp_path)
