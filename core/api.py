@@ -88,7 +88,7 @@ def train(
     from .checkpoint import load_weights
     from .diffusion import Diffusion
     from .distributed import ranks
-    from .fitting import fit
+    from .fitting import check_run, fit_checked
     from .observer import Observers
     from .registry import registry
     from .run_folder import RunFolder, provenance, remember_code
@@ -100,12 +100,13 @@ def train(
     record = {"config": to_plain(config), "provenance": provenance(config)}
     assert parts.data is not None, "a model is assembled with data"
     with ranks(device) as on:
+        check_run(model, parts.data, config.train, on)
         on.positions(config.train.batch_size)
         remember_code(config)
         on.first(lambda: str(RunFolder.create(out, config).path))
         folder = RunFolder(Path(out))
         observers = Observers(registry().hook, without)
-        result = fit(
+        result = fit_checked(
             model,
             parts.data,
             folder,

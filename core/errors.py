@@ -34,6 +34,10 @@ class DataError(ElbowroomError, ValueError):
     """Examples that are not what a model was made for."""
 
 
+class AnswerError(ElbowroomError):
+    """A component whose answer breaks its contract; the message names it and the rule."""
+
+
 def did_you_mean(given: str, choices: Iterable[str]) -> str:
     """`` (did you mean 'gaussian'?)`` for the nearest choice, or nothing."""
     near = difflib.get_close_matches(given, list(choices), n=1, cutoff=0.6)

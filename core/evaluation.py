@@ -16,6 +16,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import attrs
 import torch
 from torch import Tensor
 
+from .answers import check_figures, untouched
 from .assembly import build_parts
 from .atomic import replace_file
 from .component_spec import ComponentSpec
@@ -132,7 +134,8 @@ def evaluate(
             spent += time.perf_counter() - clock
             calls += float(chunk.calls.double().sum())
             for metric in drawing:
-                metric.update(chunk.x, chunk.labels)
+                with nullcontext() if chunk.first else untouched(metric, chunk.x):
+                    metric.update(chunk.x, chunk.labels)
             progress("drawing samples", chunk.first + len(chunk.x), protocol.samples)
             clock = time.perf_counter()
 
@@ -143,7 +146,7 @@ def evaluate(
     for k, (name, metric) in enumerate(metrics.items()):
         progress(f"computing {name}", k, len(metrics))
         with evaluating(model):
-            said = metric.compute()
+            said = check_figures(metric, metric.compute())
         common = {**(of or {}), **(drawn if metric.uses_samples else {}), "seed": protocol.seed}
         for key, value in said.items():
             if key in figures:

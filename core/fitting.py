@@ -16,6 +16,7 @@ import attrs
 import torch
 from torch import Tensor
 
+from .answers import check_training
 from .checkpoint import (
     Checkpoint,
     check_room,
@@ -36,7 +37,7 @@ from .fault import NonFiniteError, dump, not_finite, numbers
 from .interrupt import Interrupt
 from .observer import Observers, RunEvent
 from .run_folder import RunFolder
-from .update import Training
+from .update import Training, check_label_dropout
 from .validation import pictures, validate
 
 INTERRUPTED = 75
@@ -79,9 +80,34 @@ def fit(
 
     ``record`` is what checkpoints say about the run: its config and provenance.
     """
-    options, observers = options or Train(), observers or Observers()
-    record = {"data": attrs.asdict(data.spec), **(record or {})}
+    options = options or Train()
     on = on or Ranks(next(model.parameters()).device)
+    check_run(model, data, options, on)
+    return fit_checked(
+        model, data, folder, options, seed=seed, on=on, record=record, observers=observers
+    )
+
+
+def check_run(model: Diffusion, data: Dataset, options: Train, on: Ranks) -> None:
+    """Refuse what can be known to fail, or to train in silence for nothing, before it begins."""
+    check_label_dropout(model, options, data.spec.classes)
+    check_training(model, data, on.device)
+
+
+def fit_checked(
+    model: Diffusion,
+    data: Dataset,
+    folder: RunFolder,
+    options: Train,
+    *,
+    seed: int,
+    on: Ranks,
+    record: Mapping[str, Any] | None = None,
+    observers: Observers | None = None,
+) -> RunResult:
+    """:func:`fit` after :func:`check_run`, which a caller asks before anything is written."""
+    observers = observers or Observers()
+    record = {"data": attrs.asdict(data.spec), **(record or {})}
     found = on.first(lambda: _prepared(folder))
     start = None if found is None else folder.latest()
     first = 0 if start is None else start.step

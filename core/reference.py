@@ -95,7 +95,7 @@ def _in_module(kind: str, text: str, vetting: Vetting | None) -> Component:
         if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
             hint = f"; for a file write ./{name.replace('.', '/')}.py:{attribute}"
         raise PluginError(f"{kind} {text} cannot be loaded: {cause(error)}{hint}") from error
-    return Component(kind, text, _owner_of(module), _attribute(module, attribute, f"{kind} {text}"))
+    return Component(kind, text, owner_of(module), _attribute(module, attribute, f"{kind} {text}"))
 
 
 def _located(name: str) -> Owner:
@@ -168,7 +168,7 @@ def _attribute(module: ModuleType, attribute: str, who: str) -> Any:
         ) from error
 
 
-def _owner_of(module: ModuleType) -> Owner:
+def owner_of(module: ModuleType) -> Owner:
     """The distribution whose list of files has this module, and the file itself with its hash."""
     if getattr(module, "__file__", None) is None:  # built in, or only a namespace
         return Owner(path=module.__name__)

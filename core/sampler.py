@@ -80,11 +80,15 @@ class Sampler(ABC):
 
     def sample(self, model: Model, noise: Noise, cond: Tensor | None = None) -> Samples:
         """The end of the path alone."""
+        from .answers import check_ended
+
+        last = None
         for frame in self.frames(model, noise, cond):
             last = frame
-        assert last.x is not None, "the last frame must be finished"
-        assert last.calls is not None, "the last frame must say what it took"
-        return Samples(last.x, last.calls)
+        end = check_ended(self, last, len(noise), model.process.data)
+        assert end.x is not None
+        assert end.calls is not None
+        return Samples(end.x, end.calls)
 
     def levels(self, model: Model) -> Level:
         """The T + 1 levels of the grid, [T + 1] float64, from noise to data."""

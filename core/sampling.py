@@ -19,6 +19,7 @@ import attrs
 import torch
 from torch import Tensor
 
+from .answers import check_begun, check_ended, listening
 from .assembly import build_model, build_parts
 from .atomic import write_atomically
 from .checkpoint import Checkpoint, checkpoints, load_weights
@@ -71,7 +72,9 @@ def draw(
         cond = None if told is None else told[numbers].to(device)
         noise = Noise(seed, numbers.to(device), count)
         with evaluating(model):
-            frame = _walk(model, noise, cond, first, watch)
+            # the first answers are looked at; looking at all would make the device wait
+            walk = _walk if first else _first_walk
+            frame = walk(model, noise, cond, first, watch)
         assert frame.x is not None, "the last frame must be finished"
         assert frame.calls is not None, "the last frame must say what it took"
         yield Drawn(
@@ -88,10 +91,33 @@ def _walk(
     watch: Callable[[int, Frame], None] | None,
 ) -> Frame:
     assert model.sampler is not None
+    frame: Any = None
     for frame in model.sampler.frames(model, noise, cond):
         if watch is not None:
             watch(first, frame)
-    return frame
+    return frame  # type: ignore[no-any-return]  # None if there was none: the first walk says so
+
+
+def _first_walk(
+    model: Diffusion,
+    noise: Noise,
+    cond: Tensor | None,
+    first: int,
+    watch: Callable[[int, Frame], None] | None,
+) -> Frame:
+    """The same, with the first answer of the network and both ends of the path checked."""
+    assert model.sampler is not None
+    seen: list[Frame] = []
+
+    def look(start: int, frame: Frame) -> None:
+        if not seen:
+            seen.append(check_begun(model.sampler, frame, len(noise), model.process))
+        if watch is not None:
+            watch(start, frame)
+
+    with listening(model):
+        last = _walk(model, noise, cond, first, look)
+    return check_ended(model.sampler, last, len(noise), model.process.data)
 
 
 def labels_of(model: Diffusion, count: int, labels: Labels) -> Tensor | None:

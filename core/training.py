@@ -24,7 +24,7 @@ from .config import Config, load_config, to_plain
 from .diffusion import Diffusion
 from .distributed import Ranks, ranks
 from .errors import ConfigError, ElbowroomError
-from .fitting import RunResult, fit
+from .fitting import RunResult, check_run, fit_checked
 from .objective import Losses
 from .observer import Observers
 from .run_folder import RunError, RunFolder, check_unchanged, provenance, remember_code
@@ -87,7 +87,7 @@ def resume(
 
 def _begin(config: Config, out: Path, on: Ranks, without: Collection[str]) -> RunResult:
     parts = build_parts(config)
-    model = build_model(parts)  # before anything is written: it may not fit together
+    model = _checked_model(parts, on)  # before anything is written: it may not fit together
     on.positions(config.train.batch_size)
     remember_code(config)
     on.first(lambda: str(RunFolder.create(out, parts.config).path))
@@ -98,10 +98,18 @@ def _go_on(
     now: Config, then: Config, folder: RunFolder, on: Ranks, without: Collection[str]
 ) -> RunResult:
     parts = build_parts(now)
-    model = build_model(parts)
+    model = _checked_model(parts, on)
     remember_code(now)
     on.first(lambda: folder.rewrite(now) if now != then or not folder.recorded(now) else None)
     return _run(parts, model, folder, on, without)
+
+
+def _checked_model(parts: Parts, on: Ranks) -> Diffusion:
+    if parts.data is None:
+        raise ConfigError("data: a run needs a data set, and this config names none")
+    model = build_model(parts)
+    check_run(model, parts.data, parts.config.train, on)
+    return model
 
 
 def _run(
@@ -110,12 +118,11 @@ def _run(
     from .registry import registry
 
     config, data = parts.config, parts.data
-    if data is None:
-        raise ConfigError("data: a run needs a data set, and this config names none")
+    assert data is not None, "a checked model has data"
     with contextlib.ExitStack() as stack:
         if on.is_first:
             stack.enter_context(folder.locked())
-        return fit(
+        return fit_checked(
             model,
             data,
             folder,

@@ -49,7 +49,7 @@ class Training:
     ) -> None:
         self.options, self.seed, self.on = options, seed, on
         self.classes = data.spec.classes
-        _check_label_dropout(model, options, self.classes)
+        check_label_dropout(model, options, self.classes)
         self.model = model.to(on.device).train()
         _set_up(model.denoiser, options, on.device)
         self.spread = spread(model, model.denoiser, options.parallel, on)
@@ -195,7 +195,8 @@ def _set_up(network: nn.Module, options: Train, device: torch.device) -> None:
         network.compile()
 
 
-def _check_label_dropout(model: Diffusion, options: Train, classes: int | None) -> None:
+def check_label_dropout(model: Diffusion, options: Train, classes: int | None) -> None:
+    """Dropping labels needs labels, and a network that knows a class for none."""
     if not options.label_dropout:
         return
     if classes is None:
