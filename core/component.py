@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 
 from .errors import PluginError
+from .importing import UserInterrupt, importing
 
 KINDS: Mapping[str, str] = {
     "process": "processes",
@@ -117,8 +118,11 @@ class Component:
         found = self.target
         if isinstance(found, str):
             try:
-                found = import_target(found)
-            except (Exception, SystemExit) as error:
+                with importing(self._described):
+                    found = import_target(found)
+            except UserInterrupt:
+                raise
+            except BaseException as error:  # whatever it is, it is this component's
                 raise PluginError(
                     f"{self._described()} cannot be loaded from {self.target!r}: {cause(error)}"
                 ) from error
@@ -165,7 +169,7 @@ _NOT_THEIRS = (
     str(Path(importlib.__file__).parent),
     *(
         str(Path(__file__).with_name(f"{name}.py"))
-        for name in ("component", "discovery", "plugin", "reference")
+        for name in ("component", "discovery", "importing", "plugin", "reference")
     ),
 )
 """Files whose lines in a traceback tell a plugin's author nothing."""

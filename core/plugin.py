@@ -7,9 +7,7 @@ classes or ``"module:Class"`` strings. Anything else is recorded as this plugin'
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,6 +21,7 @@ from .component import KINDS, NAME, TARGET, Component, Owner, cause
 from .discovery import Announcement, normalised
 from .errors import PluginError, did_you_mean
 from .hookspecs import PLUGIN_API, Hooks
+from .importing import UserInterrupt, importing
 
 HOOKS = tuple(name for name in vars(Hooks) if not name.startswith("_"))
 REGISTERING = (*KINDS.values(), "presets")
@@ -73,8 +72,7 @@ def load_plugin(
     plugin = Plugin(announced.name, announced.module, announced.distribution, announced.version)
     begin = time.perf_counter()
     try:
-        # What a plugin prints must not end up in the JSON that a command prints.
-        with contextlib.redirect_stdout(sys.stderr):
+        with importing(lambda: f"plugin {plugin}"):
             module = announced.load()
             plugin = attrs.evolve(
                 plugin, seconds=time.perf_counter() - begin, notes=tuple(_unmarked(module))
@@ -83,7 +81,9 @@ def load_plugin(
             plugin = _collect(plugin, _hooks_of(module, manager, plugin.api))
         _refuse_repetition(plugin, earlier, manager, module)
         _register(module, manager, f"{normalised(plugin.distribution)}/{plugin.name}")
-    except (Exception, SystemExit) as error:
+    except UserInterrupt:
+        raise
+    except BaseException as error:  # whatever it is, it is this plugin's and harms no other
         why = str(error) if isinstance(error, PluginError) else cause(error)
         if strict:
             raise PluginError(f"plugin {plugin} is broken: {why}") from error

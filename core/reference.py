@@ -26,6 +26,7 @@ from typing import Any
 
 from .component import TARGET, Component, Owner, cause
 from .errors import PluginError, did_you_mean
+from .importing import UserInterrupt, importing
 from .trust import Vetting, refuse_if_forbidden
 
 
@@ -69,13 +70,16 @@ def _in_file(
     if vetting is not None:
         vetting.code(who, owner)
     try:
-        module = _module_of(path, source, str(owner.sha256))
+        with importing(lambda: who):
+            module = _module_of(path, source, str(owner.sha256))
     except ImportError as error:
         raise PluginError(
             f"{who} cannot be loaded: {cause(error)}; a file must stand alone "
             "(its folder is not on the import path): what needs several files is a package"
         ) from error
-    except (Exception, SystemExit) as error:
+    except UserInterrupt:
+        raise
+    except BaseException as error:
         raise PluginError(f"{who} cannot be loaded: {cause(error)}") from error
     return Component(kind, f"{path}:{attribute}", owner, _attribute(module, attribute, who))
 
@@ -89,8 +93,11 @@ def _in_module(kind: str, text: str, vetting: Vetting | None) -> Component:
     if vetting is not None and name != "__main__":  # the program that runs is not executed by it
         vetting.code(f"{kind} {text}", _located(name))
     try:
-        module = import_module(name)
-    except (Exception, SystemExit) as error:
+        with importing(lambda: f"{kind} {text}"):
+            module = import_module(name)
+    except UserInterrupt:
+        raise
+    except BaseException as error:
         hint = ""
         if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
             hint = f"; for a file write ./{name.replace('.', '/')}.py:{attribute}"

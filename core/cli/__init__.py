@@ -8,8 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import nullcontext
 
 from .app import app
+from .show import json_alone
 
 INTERRUPTED = 130
 
@@ -21,8 +23,10 @@ def main() -> None:
     from ..errors import ElbowroomError
 
     _listen()
+    asked = sys.argv[1:]
     try:
-        app()
+        with json_alone() if "--json" in asked and "--help" not in asked else nullcontext():
+            app()
     except ElbowroomError as error:
         from .show import complain
 

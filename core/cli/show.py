@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
-from typing import Annotated, Any
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -16,9 +19,41 @@ Trust = Annotated[
 ]
 
 
+_documents: list[IO[str]] = []  # where JSON goes, if not to standard output
+
+
+@contextmanager
+def json_alone() -> Iterator[None]:
+    """Keep standard output for JSON: what components print in the meantime goes to stderr."""
+    try:
+        out, err = sys.stdout.fileno(), sys.stderr.fileno()
+    except (OSError, ValueError):  # no real files, as in a notebook or a test
+        with _documents_to(sys.stdout), redirect_stdout(sys.stderr):
+            yield
+        return
+    encoding = sys.stdout.encoding
+    with os.fdopen(os.dup(out), "w", encoding=encoding) as file, _documents_to(file):
+        os.dup2(err, out)  # also what libraries and other processes print
+        try:
+            with redirect_stdout(sys.stderr):
+                yield
+        finally:
+            os.dup2(file.fileno(), out)
+
+
+@contextmanager
+def _documents_to(file: IO[str]) -> Iterator[None]:
+    _documents.append(file)
+    try:
+        yield
+    finally:
+        _documents.pop()
+
+
 def print_json(value: Any) -> None:
     """Strict JSON; what is not a finite number is null."""
-    typer.echo(json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo(text, file=_documents[-1] if _documents else None)
 
 
 def finite(value: Any) -> Any:

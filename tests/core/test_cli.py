@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
@@ -337,3 +338,24 @@ def test_a_name_with_markup_is_shown_as_it_is():
     """Square brackets in input are not taken for markup."""
     ran = elbowroom("weighting", "[red]edm[/red]")
     assert ran.code == 2 and "[red]edm[/red]" in ran.err
+
+
+def test_json_stands_alone_whatever_components_print(tmp_path):
+    """A component that prints, on import or in use, and what its children print, go to stderr."""
+    mine = tmp_path / "loud.py"
+    mine.write_text(
+        "import subprocess, sys\n"
+        "from elbowroom import Weighting\n\n"
+        "print('on import')\n"
+        "subprocess.run([sys.executable, '-S', '-c', 'print(\"by a child\")'])\n\n\n"
+        "class Loud(Weighting):\n"
+        "    def __call__(self, level):\n"
+        "        print('in use')\n"
+        "        return level.noise_share\n"
+    )
+    command = ["-m", "elbowroom", "weighting", f"{mine}:Loud", "--json"]
+    ran = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout)["t"]
+    for words in ("on import", "by a child", "in use"):
+        assert words in ran.stderr
+    assert elbowroom("weighting", f"{mine}:Loud", "--json").json["t"]

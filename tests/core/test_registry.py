@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import signal
 import subprocess
 import sys
 import textwrap
@@ -340,11 +341,92 @@ def test_a_half_registered_plugin_is_taken_back(site, monkeypatch):
     loaded.hook.run_started(event=None)
 
 
+CTRL_C = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(5)"
+
+
 def test_an_interrupt_is_no_breakage(site):
     """Ctrl-C while a plugin loads stops the program; it is not recorded as the plugin's fault."""
-    site.add("dist-bad", "raise KeyboardInterrupt")
+    site.add("dist-bad", CTRL_C)
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         site.load()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        "raise KeyboardInterrupt",
+        "raise SystemExit(0)",
+        "raise GeneratorExit",
+        "class Mine(BaseException): pass\nraise Mine('enough')",
+    ],
+)
+def test_what_a_plugin_raises_to_stop_everything_stops_that_plugin_only(site, stop):
+    """A bare KeyboardInterrupt and its like are the plugin's failure, told with its line."""
+    module = site.add("dist-bad", stop)
+    site.add("dist-good")
+    loaded = site.load()
+    assert loaded.find("weighting", "good")
+    assert f"({site.folder / module}.py, line " in cause_of(loaded, "dist-bad")
+    with pytest.raises(PluginError, match="dist-bad"):
+        site.load(ELBOWROOM_STRICT="1")
+
+
+@pytest.mark.parametrize("stop", ["KeyboardInterrupt", "GeneratorExit", "SystemExit"])
+def test_a_component_that_stops_everything_is_told_by_name(site, tmp_path, stop):
+    """Components that are imported when used, by name, by module and by file."""
+    site.modules.append("er_stopper")
+    (site.folder / "er_stopper.py").write_text(f"raise {stop}\n")
+    site.add(
+        "dist-bad",
+        """
+        from elbowroom import hookimpl
+
+        @hookimpl
+        def weightings():
+            return {"stopper": "er_stopper:Mine"}
+        """,
+    )
+    loaded = site.load()
+    with pytest.raises(PluginError, match=f"'stopper' of dist-bad .*{stop}"):
+        loaded.find("weighting", "stopper").load()
+    for name in ("er_stopper:Mine", f"{site.folder / 'er_stopper.py'}:Mine"):
+        with pytest.raises(PluginError, match=stop):
+            loaded.find("weighting", name).load()
+
+
+def test_ctrl_c_stops_the_import_of_a_component_too(site):
+    """By name, by module and by file."""
+    site.modules.append("er_slow")
+    (site.folder / "er_slow.py").write_text(CTRL_C)
+    loaded = site.load()
+    for name in ("er_slow:Mine", f"{site.folder / 'er_slow.py'}:Mine"):
+        with pytest.raises(KeyboardInterrupt):
+            loaded.find("weighting", name)
+
+
+def test_an_import_that_takes_long_is_named(site, capsys, monkeypatch):
+    """After a few seconds one line on stderr says whose import it is."""
+    monkeypatch.setattr("elbowroom.importing.PATIENCE", 0.05)
+    site.add("dist-slow", "import time\ntime.sleep(0.4)\n" + textwrap.dedent(GOOD))
+    site.load()
+    told = capsys.readouterr()
+    assert "still importing plugin dist-slow (dist-slow 1.0) ..." in told.err
+    assert told.out == ""
+
+
+def test_what_a_component_prints_on_import_does_not_reach_the_output(site, capsys):
+    """By name, by module and by file."""
+    source = "print('hello')\n" + textwrap.dedent(GOOD)
+    site.modules.append("er_loud")
+    (site.folder / "er_loud.py").write_text(source)
+    loaded = site.load()
+    for name in ("er_loud:Good", f"{site.folder / 'er_loud.py'}:Good"):
+        loaded.find("weighting", name).load()
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("hello") == 2
 
 
 def test_the_cause_says_where(site):
