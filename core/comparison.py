@@ -214,6 +214,17 @@ class Comparison:
         return words + (["--features", asked.features] if asked.features else [])
 
 
+def refuse_broken(cells: Sequence[Cell]) -> None:
+    """Nothing is trained while some point cannot be: a slip would be found hours later."""
+    broken = {cell.label: cell.problem for cell in cells if cell.point is None}
+    if broken:
+        listed = "\n".join(f"{label}: {problem}" for label, problem in broken.items())
+        raise ConfigError(
+            f"{len(broken)} of the values to compare cannot be run, so nothing is begun "
+            f"(--skip leaves combinations out):\n{listed}"
+        )
+
+
 def _trained_once(cells: Sequence[Cell]) -> list[Cell]:
     """Let points whose training is the same know the first of them: it is trained for all."""
     first: dict[str, Path] = {}

@@ -76,7 +76,7 @@ def compare(
 
     Example: elbowroom compare digits --vary process=gaussian,masked --vary weighting=elbo,simple
     """
-    from ..comparison import Axis, Comparison, parse_skip
+    from ..comparison import Axis, Comparison, parse_skip, refuse_broken
     from ..evaluation import Protocol
 
     protocol = Protocol(
@@ -98,6 +98,8 @@ def compare(
     cells = comparison.cells()
     if dry_run:
         _print_commands(comparison, cells, as_json=json)
+    refuse_broken(cells)
+    if dry_run:
         return
     states, paths, results = _run(comparison, cells, launcher, jobs, paper=paper)
     if json:

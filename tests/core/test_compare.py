@@ -463,21 +463,33 @@ def command(folder, *arguments):
 
 
 def test_a_dry_run_prints_commands_and_does_nothing(tmp_path):
-    """Each point stands alone; one that cannot be run is told."""
-    ran = command(tmp_path, "--vary", "weighting=elbo,elbow", "--seeds", 2, "--dry-run")
+    """Each point stands alone; one that cannot be run is told, and the exit code is 2."""
+    ran = command(tmp_path, "--vary", "weighting=elbo,fm", "--dry-run")
     assert ran.code == 0, ran.err
+    ran = command(tmp_path, "--vary", "weighting=elbo,elbow", "--seeds", 2, "--dry-run")
+    assert ran.code == 2, ran.err
     assert ran.out.count("elbowroom train") == ran.out.count("elbowroom evaluate") == 2
     assert "cannot be run" in ran.out and not (tmp_path / "out").exists()
     ran = command(tmp_path, "--vary", "weighting=elbo,elbow", "--dry-run", "--json")
     assert list(ran.json["commands"]) == ["weighting-elbo__seed-0"]
+    assert ran.code == 2
+
+
+def test_a_slip_in_one_value_is_refused_before_anything_is_trained(tmp_path):
+    """The value, what was meant perhaps, and no folder."""
+    ran = command(tmp_path, "--vary", "process=gaussian,maked")
+    assert ran.code == 2
+    assert "did you mean 'masked'" in ran.err and "nothing is begun" in ran.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_command_ends_with_a_table_and_files(tmp_path):
     """Points run as processes; a failed one is shown and makes the exit code 1."""
-    ran = command(tmp_path, "--vary", "weighting=elbo,elbow", "--paper")
+    (tmp_path / "crash.py").write_text(CRASH)
+    ran = command(tmp_path, "--vary", f"weighting=elbo,{tmp_path}/crash.py:Crash", "--paper")
     assert ran.code == 1, ran.err
     assert "finished" in ran.err
-    for words in ("bits/dim", "real data", "same for all", "did you mean", "6.84", "report.html"):
+    for words in ("bits/dim", "real data", "same for all", "boom", "6.84", "report.html"):
         assert words in ran.out, words
     for name in ("results.json", "results.csv", "report.html"):
         assert (tmp_path / "out" / name).stat().st_size > 100
