@@ -29,6 +29,7 @@ class Diffusion(nn.Module):
         self.objective = objective
         self.denoiser = denoiser
         self.sampler = sampler
+        self.trained_ends: tuple[float, float] | None = None  # None: its own schedule's
         learned = objective.weighting  # a weighting with learned parameters trains along
         if isinstance(learned, nn.Module):
             self.weighting = learned

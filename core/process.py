@@ -155,6 +155,10 @@ class Process(ABC):
     def read(self, output: Tensor, z: Tensor, level: Level) -> Any:
         """What the network's output means: a prediction."""
 
+    def within_range(self, prediction: Any) -> Any:
+        """The prediction, what it expects moved into the data's range (default: it is there)."""
+        return prediction
+
     @abstractmethod
     def plain_loss(self, x: Tensor, z: Tensor, prediction: Any, level: Level) -> Tensor:
         """[B, *D], zero where nothing is asked."""

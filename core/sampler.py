@@ -133,7 +133,7 @@ class SteppingSampler(Sampler):
         z = path.start(z)
         yield Frame(z, 0)
         one_by_one = levels.unbind()
-        for i in range(self.steps):
+        for i in range(len(one_by_one) - 1):
             z = self.advance(path, z, path.together(one_by_one, i)).to(z.dtype)
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)

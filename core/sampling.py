@@ -23,6 +23,7 @@ from .answers import check_begun, check_ended, listening
 from .assembly import build_model, build_parts
 from .atomic import write_atomically
 from .checkpoint import Checkpoint, checkpoints, load_weights
+from .config import Config
 from .dataset import DataSpec
 from .diffusion import Diffusion
 from .errors import ElbowroomError
@@ -31,6 +32,7 @@ from .noise import Noise
 from .picture import Animation, has_picture, pixels, save_png, tiled
 from .run_folder import RunFolder
 from .sampler import Frame
+from .trained_levels import ends_of, warn_beyond
 
 Labels = int | Sequence[int] | Tensor | None
 """One label for all, one for each sample, or None: every class in turn where there are classes."""
@@ -66,6 +68,7 @@ def draw(
     if count < 1 or batch_size < 1:
         raise ElbowroomError(f"cannot draw {count} samples, {batch_size} at a time")
     told = labels_of(model, count, labels)
+    warn_beyond(model)
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     for first in range(0, count, batch_size):
         numbers = torch.arange(first, min(first + batch_size, count))
@@ -184,8 +187,15 @@ def load_run(
     unchanged = not overrides or config.data == folder.config(like=config).data
     spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
     model = build_model(build_parts(config, spec=spec))
+    model.trained_ends = _trained_ends(folder, config) if overrides else None
     load_weights(model, found, weights)
     return Loaded(model.to(device).eval(), folder, found)
+
+
+def _trained_ends(folder: RunFolder, config: Config) -> tuple[float, float] | None:
+    """Between which levels a run was trained; None where ``config`` has the same schedule."""
+    then = folder.config(like=config).schedule
+    return None if then is None or then == config.schedule else ends_of(then.build())
 
 
 def _recorded_spec(checkpoint: Checkpoint) -> DataSpec | None:

@@ -128,6 +128,11 @@ class Gaussian(Process):
         precise = output.to(torch.promote_types(output.dtype, torch.float32))
         return self.parametrisation.read(precise, z, level)
 
+    def within_range(self, prediction: RealPrediction) -> RealPrediction:
+        most = 1 - 1 / self.data.levels
+        x = prediction.x.clamp(-most, most)
+        return RealPrediction(prediction.z, prediction.level, given_x=x)
+
     def plain_loss(self, x: Tensor, z: Tensor, prediction: RealPrediction, level: Level) -> Tensor:
         eps = (z - level.share.sqrt() * x) / level.noise_share.sqrt()
         return (eps - prediction.eps) ** 2 / 2

@@ -5,6 +5,9 @@ diffusion those in which some token is revealed, since the reveal times do not d
 network. Every sample then walks its own active steps and leaves the batch when finished, so the
 network sees each sample only at its own events; samples at different steps share a call. With
 ``skip: false`` every step is walked: the samples are the same, the calls are not.
+
+With ``clip`` the expected data is moved into the data's range before each step, as DDPM and IDDPM
+do; that of a categorical process is never outside.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ class Ancestral(Sampler):
     needs: ClassVar[frozenset[str]] = frozenset()
 
     skip: bool = True
+    clip: bool = attrs.field(default=False, kw_only=True)
 
     def frames(
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
@@ -43,6 +47,8 @@ class Ancestral(Sampler):
             part = z[rows]
             step = path.step(levels, part, at)
             prediction = path.predict(part, step.level, rows)
+            if self.clip:
+                prediction = path.process.within_range(prediction)
             moved = path.process.reverse(part, prediction, step, path.noise.select(rows))
             z = z.index_copy(0, rows, moved.to(z.dtype))
             yield Frame(z, int(at.max()) + 1)

@@ -5,6 +5,9 @@
 with a^2 = share, b^2 = 1 - share and k = SNR_t/SNR_s. eta = 0 is deterministic; eta = 1 is
 ancestral sampling, with the same samples. In the coordinates of the straight path, y = z/(a + b)
 at time b/(a + b), the deterministic step is Euler's for the flow eps - x: flow matching's sampler.
+
+With ``clip`` x_hat is moved into the data's range before each step, and eps_hat is what remains of
+z, as ADM and IDDPM do.
 """
 
 from __future__ import annotations
@@ -25,12 +28,15 @@ class DDIM(SteppingSampler):
 
     needs: ClassVar[frozenset[str]] = frozenset({"real"})
 
+    clip: bool = attrs.field(default=False, kw_only=True)
     eta: float = attrs.field(
         default=0.0, validator=[attrs.validators.ge(0), attrs.validators.le(1)]
     )
 
     def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
         prediction: RealPrediction = path.predict(z, step.level)
+        if self.clip:
+            prediction = path.process.within_range(prediction)
         of_x, b2 = step.to.share.sqrt().to(z.dtype), step.to.noise_share
         if not self.eta:
             return of_x * prediction.x + b2.sqrt().to(z.dtype) * prediction.eps

@@ -7,8 +7,8 @@ In y = z/a with sigma = b/a = e^(-lambda/2), noise leaves along dy/dsigma = eps_
 
 Churn raises the noise before each step, sigma <- sigma (1 + gamma), gamma = min(churn/steps,
 sqrt 2 - 1) where ``churn_min`` <= sigma <= ``churn_max``. The path ends as every Gaussian one, with
-the expected data at the last level, which is Euler's step to sigma = 0; so ``steps`` intervals
-take 2 steps + 1 calls.
+the expected data at the last level, which is Euler's step to sigma = 0. As in the paper it is one
+of the ``steps``: they take 2 steps - 1 calls, on a grid of as many levels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import attrs
 import torch
 from elbowroom import Level, RealPrediction, Step
 from elbowroom.path import Path
-from elbowroom.sampler import SteppingSampler
+from elbowroom.sampler import GRIDS, Model, SteppingSampler
 from torch import Tensor
 
 _not_negative = attrs.validators.ge(0.0)
@@ -32,6 +32,7 @@ class Heun(SteppingSampler):
 
     needs: ClassVar[frozenset[str]] = frozenset({"real"})
 
+    steps: int = attrs.field(default=256, validator=attrs.validators.ge(2))
     grid: Literal["uniform", "cosine", "log-snr", "rho"] = "rho"
     churn: float = attrs.field(default=0.0, validator=_not_negative)
     churn_min: float = attrs.field(default=0.0, validator=_not_negative)
@@ -39,6 +40,11 @@ class Heun(SteppingSampler):
         default=None, validator=attrs.validators.optional(_not_negative)
     )
     churn_noise: float = attrs.field(default=1.0, validator=_not_negative)
+
+    def levels(self, model: Model) -> Level:
+        """One for each step: the last goes from there to sigma = 0."""
+        t = GRIDS[self.grid](self.steps - 1, model.schedule)
+        return Level.of(t, model.schedule, model.process)
 
     def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
         y, level = self._churned(path, z.double() / step.level.share.sqrt(), step)

@@ -20,8 +20,8 @@ from tests.core.command import elbowroom
 from tests.core.tiny_run import tiny_config
 
 
-def config(process: str, schedule: object):
-    return load_config({**to_plain(tiny_config(process)), "schedule": schedule})
+def config(process: object, schedule: object):
+    return load_config({**to_plain(tiny_config()), "process": process, "schedule": schedule})
 
 
 @pytest.mark.parametrize("schedule", ["vp-cosine", "flow", "edm", "cosine", "linear"])
@@ -84,7 +84,7 @@ class Lost:
 @pytest.mark.parametrize("sampler", [Ancestral(3), DDIM(3), DDIM(3, eta=1.0), Heun(3)], ids=str)
 def test_nan_does_not_become_a_sample(sampler):
     """A network that says NaN ends in an error, not in black pictures."""
-    parts = build_parts(config("gaussian", "vp-cosine"))
+    parts = build_parts(config({"name": "gaussian", "predict": "v"}, "vp-cosine"))
     model = Lost(parts.process, parts.schedule)
     with pytest.raises(ElbowroomError, match="2 of 2 samples have values that are NaN"):
         sampler.sample(model, Noise.of(0, 2))
