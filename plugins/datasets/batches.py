@@ -16,7 +16,12 @@ from .pickles import PickledArray, kind, read_pickle
 def open_batch(path: Path) -> tuple[NpzArray | PickledArray, NDArray[np.int64]]:
     """``data``, still in the file, and ``labels`` [N]."""
     if path.suffix == ".npz":
-        return NpzArray(path, "data"), label_array(NpzArray(path, "labels"), path)
+        data, labels = NpzArray(path, "data"), NpzArray(path, "labels")
+        if labels.shape != data.shape[:1]:  # before they are read: zeros take no room in a file
+            raise ElbowroomError(
+                f"{path}: labels of shape {list(labels.shape)} for {data.shape[0]} images"
+            )
+        return data, label_array(labels, path)
     content = read_pickle(path)
     if not isinstance(content, dict):
         raise ElbowroomError(f"{path}: a dict was expected, not {kind(content)}")

@@ -97,6 +97,11 @@ class HuggingFace(Shrinkable):
             raise ElbowroomError(
                 "data set 'hf' needs the package 'datasets': pip install 'elbowroom[hf]'"
             ) from error
+        if int(str(datasets.__version__).partition(".")[0]) < 4:
+            raise ElbowroomError(
+                f"data set 'hf' needs datasets 4 or later, not {datasets.__version__}: earlier "
+                "ones can run code that comes with the data"
+            )
         folder = Path(self.path).expanduser()
         try:
             if (folder / "dataset_dict.json").exists():

@@ -190,7 +190,13 @@ def _picture_files(folder: Path) -> Iterator[Path]:
     """All pictures in and below a folder, in one fixed order."""
     for place, below, names in os.walk(folder, onerror=_unreadable):
         below[:] = sorted(name for name in below if not name.startswith("."))
-        yield from (Path(place, name) for name in sorted(names) if _is_picture(Path(name)))
+        paths = (Path(place, name) for name in sorted(names) if _is_picture(Path(name)))
+        yield from (path for path in paths if not _may_never_end(path))
+
+
+def _may_never_end(path: Path) -> bool:
+    """Is it a pipe or a device? A link to nothing is not: opening it says so."""
+    return path.exists() and not path.is_file()
 
 
 def _unreadable(error: OSError) -> NoReturn:

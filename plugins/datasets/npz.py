@@ -46,6 +46,11 @@ class NpzArray:
                 f"{self.path} refused: array {self.key!r} holds pickled objects, which could run "
                 "code; save it as numbers"
             )
+        if dtype.kind not in "buif" or not _is_possible(shape):
+            raise ElbowroomError(
+                f"{self.path} refused: array {self.key!r} is {dtype} {list(shape)[:9]}, no array "
+                "of plain numbers"
+            )
         if columns_first and len(shape) > 1:
             raise ElbowroomError(
                 f"{self.path}: array {self.key!r} is stored column by column; save it again "
@@ -75,3 +80,8 @@ class NpzArray:
         """All of it, in memory."""
         pieces = list(self.pieces(1 << 16))
         return np.concatenate(pieces) if pieces else np.zeros(self.shape, self.dtype)
+
+
+def _is_possible(shape: tuple[int, ...]) -> bool:
+    """Could an array have it? Rows without elements could be any number, and nobody counts them."""
+    return 1 <= len(shape) <= 32 and all(0 <= side < 2**40 for side in shape) and all(shape[1:])

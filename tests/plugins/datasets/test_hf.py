@@ -51,6 +51,7 @@ class Table:
 def library(monkeypatch):
     """A stand-in for the library, whose ``loaded`` is what it loads."""
     module = ModuleType("datasets")
+    module.__version__ = "4.0.0"
     module.loaded = {"train": Table(20), "test": Table(4)}
 
     def load_dataset(path, name, revision=None):

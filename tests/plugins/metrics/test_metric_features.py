@@ -134,6 +134,11 @@ class Stand(torch.nn.Module):
         return torch.cat([x.mean((2, 3)), x.amax((2, 3))], 1)
 
 
+def stated(path) -> str:
+    """FILE@SHA256."""
+    return f"{path}@{hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
 @pytest.fixture
 def scripted(tmp_path):
     path = tmp_path / "stand.pt"
@@ -143,7 +148,7 @@ def scripted(tmp_path):
 
 def test_inception_comes_out_of_a_file_and_states_its_hash(scripted):
     """Grey becomes three channels at 299, scaled by (x - 128) / 128."""
-    network = inception(Pictures(), str(scripted))
+    network = inception(Pictures(), stated(scripted))
     x = torch.zeros(2, 6, 6, 1, dtype=torch.int64)
     x[1] = 4  # the brightest of five levels
     vectors, logits = network(x)
@@ -163,10 +168,10 @@ def test_a_known_file_is_named(scripted, monkeypatch):
 
 def test_inception_is_found_by_name_and_by_environment(scripted, monkeypatch):
     """``inception:FILE`` and the environment variable lead to the same network."""
-    monkeypatch.setenv(VARIABLE, str(scripted))
+    monkeypatch.setenv(VARIABLE, stated(scripted))
     by_variable = eye("inception", Subject(Pictures())).network
     monkeypatch.delenv(VARIABLE)
-    by_name = eye(f"inception:{scripted}", Subject(Pictures())).network
+    by_name = eye(f"inception:{stated(scripted)}", Subject(Pictures())).network
     assert by_variable.digest == by_name.digest
 
 
@@ -182,7 +187,20 @@ def test_a_file_that_is_no_network_is_refused(tmp_path):
     path = tmp_path / "words.pt"
     path.write_text("not a network")
     with pytest.raises(ElbowroomError, match=r"words\.pt is no TorchScript module"):
-        inception(Pictures(), str(path))
+        inception(Pictures(), stated(path))
+
+
+def test_a_file_that_nobody_vouches_for_is_not_loaded(scripted, monkeypatch):
+    """TorchScript is code: its sha256 must be known or stated, for services known."""
+    monkeypatch.setattr(torch.jit, "load", lambda *_, **__: pytest.fail("it was loaded"))
+    digest = hashlib.sha256(scripted.read_bytes()).hexdigest()
+    with pytest.raises(ElbowroomError, match=f"can run any code.*inception:.*@{digest}"):
+        inception(Pictures(), str(scripted))
+    with pytest.raises(ElbowroomError, match=f"has sha256 {digest}, not the {'0' * 64}"):
+        inception(Pictures(), f"{scripted}@{'0' * 64}")
+    monkeypatch.setenv("ELBOWROOM_TRUST", "0")
+    with pytest.raises(ElbowroomError, match="ELBOWROOM_TRUST=0"):
+        inception(Pictures(), stated(scripted))
 
 
 @pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no Inception file")
