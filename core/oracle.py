@@ -43,14 +43,20 @@ class TableOracle:
         return float(-torch.special.xlogy(self.probabilities, self.probabilities).sum())
 
     def posterior(self, process: Process, z: Tensor, level: Level) -> Tensor:
-        """q(x | z), [B, S], at levels that broadcast against z [B, *D]."""
+        """q(x | z), [B, S], at levels that broadcast against z [B, *D]; q(x) where z cannot be.
+
+        A sampler of finitely many steps may come to such a z: tokens it reveals together need not
+        go together.
+        """
         encoded = process.encode(self.states).to(
             torch.float64 if z.is_floating_point() else z.dtype
         )
         log_joint = []
         for x, probability in zip(encoded, self.probabilities, strict=True):
             log_joint.append(probability.log() + process.log_likelihood(z, x.expand_as(z), level))
-        return torch.stack(log_joint, -1).double().softmax(-1)
+        joint = torch.stack(log_joint, -1).double()  # [B, S]
+        impossible = (joint == -torch.inf).all(-1, keepdim=True)
+        return torch.where(impossible, self.probabilities.log().to(joint), joint).softmax(-1)
 
     def predict(self, process: Process) -> Predict:
         """The exact denoiser: each token's marginal, or the posterior mean."""

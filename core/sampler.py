@@ -101,7 +101,7 @@ class Sampler(ABC):
             from .guidance import guided
 
             model = guided(model, self.guidance)
-        return Path(model, noise, cond)
+        return Path(model, noise, cond, self)
 
     def finish(self, path: Path, z: Tensor, levels: Level) -> Frame:
         """The last frame: z decoded, with one more look at the samples that need it."""
@@ -115,6 +115,7 @@ class Sampler(ABC):
             prediction = path.predict(part, level, rows)
             seen = process.decode(part, prediction, level, path.noise.select(rows))
             x = x.index_copy(0, rows, seen)
+        path.end(z, end)
         return Frame(z, self.steps, x, path.calls)
 
 
