@@ -8,6 +8,12 @@ denoiser above:
 Theorem 1   E[L^(i+1) - L^(i)] = E KL(q(z_(i-1) | z_i) || p(z_(i-1) | z_i)) >= 0
 Theorem 2   sum_i w_i L^(i)(x) = - sum_j W_j KL_j(x) + const(x),    W_j = sum of w_i over i <= j
 
+Minorant    E L^w = E L^m - sum_j (w_j - m_j) (A_j + I_j),    m_j = min over k >= j of w_k
+
+with L^w = - sum_j w_j KL_j, A_j the transition KL of Theorem 1 and I_j = I(z_(j-1); x | z_j) free
+of the model: on average a weighting that falls is still a lower bound of its minorant's mixture
+(:mod:`elbowroom.slack`).
+
 Where everything can be enumerated (or integrated), both are checked exactly. The transition KLs
 are worked out from the transition probabilities alone, independently of the bounds.
 """
@@ -25,6 +31,7 @@ from .objective import Predict
 from .oracle import MixtureOracle, TableOracle, every_state
 from .process import Process
 from .schedule import Schedule
+from .slack import minorant
 from .weighting import Weighting
 
 CLIPPED = 0.999  # where w(1) is infinite, the last weight is taken here
@@ -64,6 +71,27 @@ class Cascade:
         left = each @ self.bounds
         right = -(w @ self.steps) + each @ (self.decoder - self.prior)
         return left, right
+
+    @property
+    def expected_steps(self) -> Tensor:
+        """E KL_1..T, [T]."""
+        return self.steps @ self.x_probability
+
+    @property
+    def information(self) -> Tensor:
+        """I(z_(i-1); x | z_i) = E log q(x | z_(i-1)) - E log q(x | z_i), i = 1 .. T - 1."""
+        return -(self.decoder @ self.x_probability).diff()
+
+    def below_minorant(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        """Both sides of the identity for weights W_1..W_T, on average over x.
+
+        The left is made of the steps' KLs given x, the right of the transitions' and the
+        information; at the last level w = m.
+        """
+        m = minorant(w)
+        above = (w - m)[:-1]
+        looser = above @ (self.transition_kl + self.information)
+        return -(w @ self.expected_steps), -(m @ self.expected_steps) - looser
 
 
 def cumulative_weights(
