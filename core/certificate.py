@@ -3,11 +3,13 @@
 Theorem 2 of Shi & Titsias writes a weighted objective as a sum of improved bounds L^(i) with
 weights w_i = w(t_i) - w(t_(i-1)): it is a bound if and only if no w_i is negative, that is if w is
 non-negative and does not fall with t. For any weighting, schedule and process this file says
-whether that holds, and by how much not:
+whether a fall was seen (:mod:`elbowroom.survey` says where it is looked for; in discrete time the
+steps are all there is), and by how much it is none:
 
     isotonic distance   integral |w - P| dt / integral |w| dt,  P the least-squares non-decreasing
-                        function nearest to w (2000 midpoints of [0, 0.999])
+                        function nearest to w (2000 midpoints of [0, 0.999], or the T steps)
     negative share      sum of the negative w_i / sum |w_i|, over the cascade on those points
+    slack               what share of w a bound holds at what slack (:mod:`elbowroom.slack`)
 
 and the projection P is the repair (:func:`isotonic_projection`).
 """
@@ -21,8 +23,9 @@ import attrs
 import torch
 from torch import Tensor
 
-from .errors import ElbowroomError
 from .level import Level
+from .slack import Slack, evenly, slack
+from .survey import ROUNDING, Survey, survey, survey_steps
 
 if TYPE_CHECKING:
     from .process import Process
@@ -31,30 +34,52 @@ if TYPE_CHECKING:
 
 POINTS = 2000
 END = 0.999
-_ROUNDING = 1e-10  # relative: a fall smaller than this is float64 noise
+_PER_TIME = "a part of the whole, per unit of t: a run's curve gives bits/dim"
 
 
 def midpoints() -> Tensor:
-    """The grid of every certificate, [2000] float64."""
+    """Where the distances are measured, [2000] float64."""
     return (torch.arange(POINTS, dtype=torch.float64) + 0.5) * (END / POINTS)
+
+
+@attrs.frozen
+class Fall:
+    """Two times between which w falls."""
+
+    high_t: float
+    low_t: float
+    high: float
+    low: float
+
+    def __str__(self) -> str:
+        return (
+            f"w falls with t, from {self.high:.4g} at t = {_near(self.high_t)} "
+            f"to {self.low:.4g} at t = {_near(self.low_t)}"
+        )
 
 
 @attrs.frozen
 class Certificate:
     """What can be said of a weighting under a schedule and a process."""
 
-    monotone: bool  # w does not fall with t
+    monotone: bool  # no fall of w with t was seen
     non_negative: bool
     infinite_at_end: bool  # w(t) grows without bound as t goes to 1
     isotonic_distance: float
     negative_share: float
-    start: float  # w(0)
+    start: float  # w(0), or at the first step
     end: float  # w(1); inf where infinite_at_end
     total_weight: float  # mean weight on the plain loss
+    points: int  # how many times were looked at
+    largest_gap: float  # in t, between two of them
+    differentiated: bool  # was dw/dt looked at?
+    steps: int | None  # of discrete time: then the points are all there is
+    fall: Fall | None  # the largest
+    slack: Slack | None  # what share of w a bound holds, at what slack; None of a bound
 
     @property
     def is_bound(self) -> bool:
-        """Is the objective a weighted sum of variational bounds?"""
+        """Is the objective a weighted sum of variational bounds, as far as was seen?"""
         return self.monotone and self.non_negative
 
     def record(self) -> dict[str, Any]:
@@ -66,71 +91,89 @@ class Certificate:
         """The same in plain words."""
         if self.is_bound:
             tail = "; it grows without bound as t goes to 1" if self.infinite_at_end else ""
-            return f"a bound: w is non-negative and never falls with t{tail}"
+            return f"a bound: w is non-negative and non-decreasing {self.seen}{tail}"
         faults = []
-        if not self.monotone:
+        if self.fall is not None:
             faults.append(
-                f"w falls with t (isotonic distance {self.isotonic_distance:.3f}, "
+                f"{self.fall} (isotonic distance {self.isotonic_distance:.3f}, "
                 f"{self.negative_share:.0%} of the cascade's weight is negative)"
             )
         if not self.non_negative:
             faults.append("w is negative somewhere")
         return "not a bound: " + " and ".join(faults)
 
+    @property
+    def seen(self) -> str:
+        """What the verdict rests on."""
+        if self.steps is not None:
+            return f"over the {self.steps} steps that are trained"
+        slopes = "dw/dt looked at too" if self.differentiated else "w cannot be differentiated"
+        return f"at {self.points} points of [0, 1], largest gap {self.largest_gap:.0e}, {slopes}"
 
-def certify(weighting: Weighting, schedule: Schedule, process: Process) -> Certificate:
-    """Look at w on a grid and at both ends."""
-    weighting = weighting.prepare(schedule, process)
-    level = Level.of(midpoints(), schedule, process)
-    w = weighting(level)
-    if not w.isfinite().all():
-        t = float(level.t[~w.isfinite()][0])
-        raise ElbowroomError(f"{weighting} is not finite at t = {t:.4f}, inside (0, {END})")
-    start = _end_value(weighting, schedule, process, 0.0)
-    end = _end_value(weighting, schedule, process, 1.0)
-    path = torch.cat([_finite(start), w, _finite(end)])
-    falls = path[1:] - path[:-1] < -_ROUNDING * path[1:].abs()
+
+def certify(
+    weighting: Weighting, schedule: Schedule, process: Process, steps: int | None = None
+) -> Certificate:
+    """Look at w where it may fall: over [0, 1], or at the ``steps`` of discrete time."""
+    weighting = weighting.prepare(schedule, process, steps)
+    if steps is None:
+        seen = survey(weighting, schedule, process)
+        level = Level.of(midpoints(), schedule, process)
+        w, mean = weighting(level).detach().double(), END
+    else:
+        seen, level = survey_steps(weighting, schedule, process, steps)
+        w, mean = seen.w[seen.w.isfinite()], 1.0
     increments = torch.cat([w[:1], w.diff()])
+    fall, non_negative = _fall(seen), bool((seen.w >= 0).all())
     return Certificate(
-        monotone=not bool(falls.any()),
-        non_negative=bool((path >= 0).all()),
-        infinite_at_end=math.isinf(end),
+        monotone=fall is None,
+        non_negative=non_negative,
+        infinite_at_end=math.isinf(float(seen.w[-1])),
         isotonic_distance=_ratio((w - isotonic_projection(w)).abs().sum(), w.abs().sum()),
         negative_share=_ratio(_negative(increments, w).sum(), increments.abs().sum()),
-        start=start,
-        end=end,
-        total_weight=float(weighting.plain_weight(level).mean() * END),
+        start=float(seen.w[0]),
+        end=float(seen.w[-1]),
+        total_weight=float(weighting.plain_weight(level).detach().mean() * mean),
+        points=len(seen.t),
+        largest_gap=seen.gap,
+        differentiated=seen.slopes,
+        steps=steps,
+        fall=fall,
+        slack=None if fall is None and non_negative else _slack(seen, steps),
     )
 
 
-def isotonic_projection(w: Tensor) -> Tensor:
-    """The non-decreasing sequence nearest to w [n] in least squares."""
+def isotonic_projection(w: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The non-decreasing sequence nearest to w [n] in least squares, each with its weight [n]."""
     from sklearn.isotonic import isotonic_regression
 
-    return torch.from_numpy(isotonic_regression(w.double().numpy()))
+    weights = None if weight is None else weight.double().numpy()
+    return torch.from_numpy(isotonic_regression(w.double().numpy(), sample_weight=weights))
 
 
-def _end_value(weighting: Weighting, schedule: Schedule, process: Process, end: float) -> float:
-    """w(0) or w(1): as a limit where lambda is infinite there and the formula says 0/0."""
-    distances = torch.tensor([0.0, 1e-12, 1e-9, 1e-6], dtype=torch.float64)
-    at, near, nearby, away = weighting(
-        Level.of((end - distances).abs(), schedule, process)
-    ).tolist()
-    if not math.isnan(at):
-        return float(at)
-    last, before = near - nearby, nearby - away
-    still_growing = last > before / 2 and last > _ROUNDING * abs(near)
-    return math.inf if still_growing else float(near)
+def _fall(seen: Survey) -> Fall | None:
+    between = seen.fall
+    if between is None:
+        return None
+    at = list(between)
+    return Fall(*seen.t[at].tolist(), *seen.w[at].tolist())
 
 
-def _finite(value: float) -> Tensor:
-    """An end of the path, if it is a number that can be compared."""
-    return torch.tensor([value] if math.isfinite(value) else [], dtype=torch.float64)
+def _slack(seen: Survey, steps: int | None) -> Slack:
+    """Share against slack as if every moment lost the same."""
+    cost = evenly(seen.t) if steps is None else torch.full_like(seen.t, 1 / steps)
+    finite = seen.w.isfinite()
+    return slack(seen.w[finite], cost[finite], _PER_TIME)
+
+
+def _near(t: float) -> str:
+    """A time, with as many digits as its nearer end asks for."""
+    return f"{t:.4g}" if t <= 0.999 or t == 1 else f"1 - {1 - t:.2g}"
 
 
 def _negative(increments: Tensor, w: Tensor) -> Tensor:
     """The negative weights of the cascade, free of rounding."""
-    return torch.where(increments < -_ROUNDING * w.abs(), -increments, 0.0)
+    return torch.where(increments < -ROUNDING * w.abs(), -increments, 0.0)
 
 
 def _ratio(part: Tensor, whole: Tensor) -> float:

@@ -55,7 +55,7 @@ def explain_config(config: Config) -> Explanation:
         dict(describe_components(config)),
         count,
         reason,
-        certify(parts.weighting, parts.schedule, parts.process),
+        certify(parts.weighting, parts.schedule, parts.process, config.objective.steps),
     )
 
 

@@ -19,6 +19,7 @@ from .level import Level
 from .process import Process
 from .registry import Registry
 from .schedule import Schedule
+from .survey import levels
 from .theory import Check
 from .weighting import Weighting
 
@@ -93,15 +94,16 @@ def weighting_figure(
     process: Process,
     certificate: Certificate,
     repaired: Weighting | None,
+    steps: int | None = None,
 ) -> Path:
     """w over t, over lambda, and the total weight on the plain loss; the repair beside it."""
     figure, panels = _axes(3, (12, 3.8))
-    level = Level.of(_times(), schedule, process)
+    level = levels(_times(), schedule, process, steps)
     lines = {name: (weighting, "-", "#1f77b4")}
     if repaired is not None:
         lines["its repair"] = (repaired, "--", "#ff7f0e")
     for label, (made, style, colour) in lines.items():
-        ready = made.prepare(schedule, process)
+        ready = made.prepare(schedule, process, steps)
         w, plain = ready(level), ready.plain_weight(level)
         for axes, x, y in zip(
             panels, (level.t, level.log_snr, level.t), (w, w, plain), strict=True
@@ -116,7 +118,7 @@ def weighting_figure(
         axes.set_xlabel(x_name)
         axes.set_ylabel(y_name)
         axes.legend(frameon=False)
-    top = torch.quantile(weighting.prepare(schedule, process).plain_weight(level), 0.98)
+    top = torch.quantile(weighting.prepare(schedule, process, steps).plain_weight(level), 0.98)
     panels[2].set_ylim(0, max(float(top) * 1.3, 1e-12))
     figure.suptitle(f"{name}: {certificate.verdict}", fontsize=10)
     return save(figure, path)

@@ -34,10 +34,11 @@ from .config import Config, to_plain
 from .differences import differences
 from .errors import ElbowroomError
 from .evaluation import finite
-from .level import Level
 from .metric import is_vacuous
 from .paper import ROWS, SETTING
 from .run_folder import RunFolder
+from .slack import Curve, slack_on_run
+from .survey import levels
 
 FORMAT = 1
 _POINTS = 240  # of a curve that is drawn
@@ -128,7 +129,7 @@ def _group(same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
             for name in names
         },
         "budget": _budget(config, done),
-        "weighting": _weighting(config),
+        "weighting": _weighting(config, runs),
         "names": {} if config is None else _names(config),
         "milestones": judged,
         "curves": {**_curves(runs), **_milestone_curves(judged)},
@@ -279,8 +280,8 @@ def _mean_curve(curves: Sequence[Mapping[float, float]]) -> list[list[float]] | 
     return [kept, [statistics.fmean(curve[x] for curve in curves) for x in kept]]
 
 
-def _weighting(config: Config | None) -> dict[str, Any] | None:
-    """The weighting's shape over time, and whether it is a bound."""
+def _weighting(config: Config | None, runs: Sequence[RunFolder]) -> dict[str, Any] | None:
+    """The weighting's shape over time, whether it is a bound, and if not, how far by a run."""
     if config is None:
         return None
     config = settled(config, None)  # already so where the data could be read
@@ -294,10 +295,15 @@ def _weighting(config: Config | None) -> dict[str, Any] | None:
     }
     try:
         parts = build_parts(attrs.evolve(config, data=None, denoiser=None, sampler=None))
-        certificate = certify(parts.weighting, parts.schedule, parts.process)
+        steps = config.objective.steps
+        certificate = certify(parts.weighting, parts.schedule, parts.process, steps)
         t = (torch.arange(160, dtype=torch.float64) + 0.5) / 160
-        level = Level.of(t, parts.schedule, parts.process)
-        w = parts.weighting.prepare(parts.schedule, parts.process)(level)
+        level = levels(t, parts.schedule, parts.process, steps)
+        ready = parts.weighting.prepare(parts.schedule, parts.process, steps)
+        w, slack = ready(level), certificate.slack
+        if slack is not None and runs:
+            curve = Curve.of_run(runs[0])
+            slack = slack_on_run(ready, parts.schedule, parts.process, curve, steps)
     except (ElbowroomError, RuntimeError, TypeError) as error:
         return {**about, "problem": str(error)}
     return {
@@ -305,6 +311,7 @@ def _weighting(config: Config | None) -> dict[str, Any] | None:
         "is_bound": certificate.is_bound,
         "verdict": certificate.verdict,
         "isotonic_distance": certificate.isotonic_distance,
+        "slack": None if slack is None else slack.words,
         "shape": [t.tolist(), w.detach().tolist()],
     }
 

@@ -39,6 +39,9 @@ class Weighting(ABC):
         """An additive term per example, for weightings with learned parameters."""
         return 0.0
 
-    def prepare(self, schedule: Schedule, process: Process) -> Weighting:
-        """A form ready for use under this schedule and process (default: itself)."""
+    def prepare(self, schedule: Schedule, process: Process, steps: int | None = None) -> Weighting:
+        """A form ready for use under this schedule and process (default: itself).
+
+        With ``steps`` time is discrete: w is asked at i/steps alone (``Level.of_step``).
+        """
         return self

@@ -62,3 +62,5 @@ def _print(explanation: Explanation) -> None:
     verdict = explanation.certificate
     style = "green" if verdict.is_bound else "red"
     out.print(Text.assemble(("the objective is ", "bold"), (verdict.verdict, style)))
+    if verdict.slack is not None:
+        out.print(Text(verdict.slack.words))

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..certificate import Certificate
+    from ..component_spec import ComponentSpec
     from ..level import Level
+    from ..slack import Slack
     from ..weighting import Weighting
 
 _USUAL = "0.01,0.1,0.25,0.5,0.75,0.9,0.99"
@@ -29,9 +31,20 @@ def weighting(
     spec: Annotated[
         str, typer.Argument(metavar="SPEC", help="A name, or '{name: sigmoid, k: 2}'.")
     ],
-    process: Annotated[str, typer.Option(metavar="SPEC", help="The noise process.")] = "masked",
+    process: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="The noise process [default: masked].")
+    ] = None,
     schedule: Annotated[
         str | None, typer.Option(metavar="SPEC", help="Default: the process's natural one.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(metavar="T", min=1, help="Discrete time. Default: continuous.")
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Process, schedule and steps of a run; slack in its bits/dim."
+        ),
     ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="T,T,...", help=f"Times in [0, 1] [default: {_USUAL}].")
@@ -53,15 +66,18 @@ def weighting(
     from ..certificate import certify
     from ..config import component, parse_spec
 
-    specs = {
-        "weighting": component("weighting", parse_spec(spec), path="SPEC"),
-        "process": component("process", parse_spec(process), path="--process"),
-    }
-    made_process = specs["process"].build()
-    chosen = made_process.natural_schedule if schedule is None else parse_spec(schedule)
-    specs["schedule"] = component("schedule", chosen, path="--schedule")
-    made, made_schedule = specs["weighting"].build(), specs["schedule"].build()
-    level, given = _levels(at, at_log_snr, made_schedule, made_process)
+    specs = {"weighting": component("weighting", parse_spec(spec), path="SPEC")}
+    if run is None:
+        specs["process"] = component("process", parse_spec(process or "masked"), path="--process")
+        chosen = None if schedule is None else parse_spec(schedule)
+        specs["schedule"] = _schedule(specs["process"], chosen)
+    else:
+        _refuse_beside_run(process=process, schedule=schedule, steps=steps)
+        specs["process"], specs["schedule"], steps = _of_run(run)
+    made, made_process, made_schedule = (
+        specs[kind].build() for kind in ("weighting", "process", "schedule")
+    )
+    level, given = _levels(at, at_log_snr, made_schedule, made_process, steps)
 
     shown = {"": made}
     if project:
@@ -69,25 +85,35 @@ def weighting(
         repair = component("weighting", {"name": "isotonic", "of": dict(given_spec)}, path="SPEC")
         shown["projected"] = repair.build()
     views = {
-        label: _View.of(one.prepare(made_schedule, made_process), level)
+        label: _View.of(one.prepare(made_schedule, made_process, steps), level)
         for label, one in shown.items()
     }
     certificates = {
-        label: certify(one, made_schedule, made_process) for label, one in shown.items()
+        label: certify(one, made_schedule, made_process, steps) for label, one in shown.items()
     }
+    slack = certificates[""].slack
+    if run is not None and slack is not None:
+        slack = _slack(made, made_schedule, made_process, run, steps)
     why = _why_no_schedule(spec, views[""]) if given == "log_snr" else None
 
     if plot is not None:
         from ..figures import weighting_figure
 
         weighting_figure(
-            plot, spec, made, made_schedule, made_process, certificates[""], shown.get("projected")
+            plot,
+            spec,
+            made,
+            made_schedule,
+            made_process,
+            certificates[""],
+            shown.get("projected"),
+            steps,
         )
     if json:
         names = {key: one.given or {"name": one.name} for key, one in specs.items()}
-        print_json(_record(names, level, views, certificates, why))
+        print_json(_record(names, level, views, certificates, slack, why))
         return
-    _print(specs, level, views, certificates, why)
+    _print(specs, level, views, certificates, slack, why)
     if plot is not None:
         console().print(f"drawn in {plot}", markup=False)
 
@@ -106,13 +132,48 @@ class _View:
         return {"w": self.w.tolist(), "plain_weight": self.plain_weight.tolist()}
 
 
+def _schedule(process: ComponentSpec, given: Any) -> ComponentSpec:
+    """The schedule asked for, or the process's natural one."""
+    from ..config import component
+
+    chosen = process.build().natural_schedule if given is None else given
+    return component("schedule", chosen, path="--schedule")
+
+
+def _refuse_beside_run(**options: Any) -> None:
+    from ..errors import ConfigError
+
+    named = [f"--{name}" for name, value in options.items() if value is not None]
+    if named:
+        raise ConfigError(f"--run says what {', '.join(named)} would: leave one of them out")
+
+
+def _of_run(run: str) -> tuple[ComponentSpec, ComponentSpec, int | None]:
+    """(process, schedule, steps) of a run."""
+    from ..run_folder import RunFolder
+
+    config = RunFolder.open(run).config()
+    assert config.schedule is not None, "a run names its schedule"
+    return config.process, config.schedule, config.objective.steps
+
+
+def _slack(made: Weighting, schedule: Any, process: Any, run: str, steps: int | None) -> Slack:
+    """What the weighting holds at what slack where the run says what each level loses."""
+    from ..run_folder import RunFolder
+    from ..slack import Curve, slack_on_run
+
+    curve = Curve.of_run(RunFolder.open(run))
+    return slack_on_run(made.prepare(schedule, process, steps), schedule, process, curve, steps)
+
+
 def _levels(
-    at: str | None, at_log_snr: str | None, schedule: Any, process: Any
+    at: str | None, at_log_snr: str | None, schedule: Any, process: Any, steps: int | None
 ) -> tuple[Level, str]:
     import torch
 
     from ..errors import ConfigError
     from ..level import Level
+    from ..survey import levels
 
     if at is not None and at_log_snr is not None:
         raise ConfigError("--at and --at-log-snr exclude each other: give one of them")
@@ -122,7 +183,7 @@ def _levels(
     t = torch.tensor(_numbers("--at", _USUAL if at is None else at), dtype=torch.float64)
     if bool(((t < 0) | (t > 1)).any()):
         raise ConfigError(f"--at {at}: times lie in [0, 1]")
-    return Level.of(t, schedule, process), "t"
+    return levels(t, schedule, process, steps), "t"
 
 
 def _numbers(option: str, text: str) -> list[float]:
@@ -151,6 +212,7 @@ def _record(
     level: Level,
     views: dict[str, _View],
     certificates: dict[str, Certificate],
+    slack: Slack | None,
     why: str | None,
 ) -> dict[str, Any]:
     record: dict[str, Any] = {
@@ -159,6 +221,7 @@ def _record(
         "log_snr": level.log_snr.tolist(),
         **views[""].record(),
         "certificate": certificates[""].record(),
+        "slack": None if slack is None else slack.record(),
     }
     if why is not None:
         record["why"] = why
@@ -175,6 +238,7 @@ def _print(
     level: Level,
     views: dict[str, _View],
     certificates: dict[str, Certificate],
+    slack: Slack | None,
     why: str | None,
 ) -> None:
     from rich.text import Text
@@ -202,3 +266,5 @@ def _print(
         f"isotonic distance {first.isotonic_distance:.4f}, negative share "
         f"{first.negative_share:.4f}, total weight on the plain loss {first.total_weight:.4g}"
     )
+    if slack is not None:
+        out.print(Text(slack.words))

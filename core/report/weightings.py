@@ -50,6 +50,7 @@ def _weighting(one: Mapping[str, Any]) -> Markup:
         _shape(*one["shape"], is_bound=one["is_bound"]),
         title,
         tag("p", badge, " ", one["verdict"].partition(": ")[2], class_="verdict"),
+        tag("p", one["slack"], class_="verdict") if one.get("slack") else None,
         class_="weighting",
     )
 

@@ -2,9 +2,11 @@
 
     P = argmin over non-decreasing, non-negative f of  integral (w - f)^2 dt
 
-On the certificate's grid this is isotonic regression. Between grid points P is w itself, held
-between the projection's neighbouring values: where w already rises nothing changes, where it
-falls P is flat. So the result is non-decreasing everywhere, exactly.
+On a grid this is isotonic regression, each look weighted by the time around it. In continuous time
+straight lines join the values of a fine grid, in discrete time P is known at every step and goes
+up in steps. Either is non-decreasing by construction, to the last bit and at every t, whatever the
+weighting does between the looks. Where w falls P is flat; where w rises P is w at the looks and
+between them to a relative 1e-6 (the weightings of the paper).
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from __future__ import annotations
 import attrs
 import torch
 from elbowroom import Level, Process, Schedule, Weighting
-from elbowroom.certificate import isotonic_projection, midpoints
+from elbowroom.certificate import isotonic_projection
+from elbowroom.slack import evenly
+from elbowroom.survey import look_closely, survey_steps
 from torch import Tensor
 
 
@@ -22,10 +26,15 @@ class Isotonic(Weighting):
 
     of: Weighting
 
-    def prepare(self, schedule: Schedule, process: Process) -> Projection:
-        inner = self.of.prepare(schedule, process)
-        w = inner(Level.of(midpoints(), schedule, process))
-        return Projection(inner, isotonic_projection(w).clamp(min=0))
+    def prepare(self, schedule: Schedule, process: Process, steps: int | None = None) -> Projection:
+        inner = self.of.prepare(schedule, process, steps)
+        if steps is not None:
+            seen, _ = survey_steps(inner, schedule, process, steps)
+            w = seen.w[seen.w.isfinite()]  # at t = 1 it may be infinite, and stays so
+            return Stairs(inner, torch.cat([_project(w), seen.w[len(w) :]]))
+        seen = look_closely(inner, schedule, process)
+        values = _project(seen.w[1:-1], evenly(seen.t[1:-1]))
+        return Ramps(inner, values, seen.t[1:-1], float(max(values[-1], seen.w[-1])))
 
     def __call__(self, level: Level) -> Tensor:
         raise RuntimeError("the isotonic repair needs prepare(schedule, process) first")
@@ -33,25 +42,53 @@ class Isotonic(Weighting):
 
 @attrs.frozen(eq=False)
 class Projection(Weighting):
-    """A weighting held between the values of its projection on the grid."""
+    """A weighting's repair under one schedule and process."""
 
     of: Weighting
-    values: Tensor  # [2000] at the midpoints, non-decreasing
-
-    def __call__(self, level: Level) -> Tensor:
-        low, high = self._between(level)
-        held = self.of(level).clamp(low, high)
-        return torch.where(level.t.isnan(), level.t, held)
+    values: Tensor  # [n] non-decreasing
 
     def plain_weight(self, level: Level) -> Tensor:
-        # the same clamp on the plain loss's weight: finite where w is infinite and elbo_weight 0
-        low, high = self._between(level)
-        ceiling = torch.where(high.isinf(), high, high * level.elbo_weight)
-        return self.of.plain_weight(level).clamp(low * level.elbo_weight, ceiling)
+        # where w is infinite and elbo_weight 0, their product is what the weighting says it is
+        w = self(level)
+        return torch.where(w.isinf(), self.of.plain_weight(level), w * level.elbo_weight)
 
-    def _between(self, level: Level) -> tuple[Tensor, Tensor]:
-        """The projection at the grid points before and after each level."""
-        values = self.values.to(level.t)
-        ends = values.new_zeros(1), values.new_full((1,), torch.inf)
-        index = torch.searchsorted(midpoints().to(level.t), level.t.contiguous(), right=True)
-        return torch.cat([ends[0], values])[index], torch.cat([values, ends[1]])[index]
+
+@attrs.frozen(eq=False)
+class Ramps(Projection):
+    """Straight lines between neighbours: each operation keeps the order of its operands."""
+
+    t: Tensor  # [n] rising, inside (0, 1)
+    end: float  # at t = 1, perhaps infinite
+    _near: dict[torch.device, tuple[Tensor, Tensor]] = attrs.field(factory=dict, init=False)
+
+    def __call__(self, level: Level) -> Tensor:
+        t, (nodes, values) = level.t.double(), self._on(level.t.device)
+        k = (torch.searchsorted(nodes, t.contiguous(), right=True) - 1).clamp(0, len(nodes) - 2)
+        low, high = values[k], values[k + 1]
+        part = ((t - nodes[k]) / (nodes[k + 1] - nodes[k])).clamp(0, 1)
+        w = torch.minimum(low + (high - low) * part, high)
+        return torch.where(t >= 1, self.end, w).to(level.t.dtype)
+
+    def _on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The lines, where they are asked for; brought there once."""
+        if device not in self._near:
+            self._near[device] = self.t.to(device), self.values.to(device)
+        return self._near[device]
+
+
+@attrs.frozen(eq=False)
+class Stairs(Projection):
+    """The value of the nearest of T steps."""
+
+    def __call__(self, level: Level) -> Tensor:
+        steps = len(self.values)
+        index = (level.t.nan_to_num() * steps).round().long().clamp(1, steps) - 1
+        return torch.where(level.t.isnan(), level.t, self.values.to(level.t)[index])
+
+
+def _project(w: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The nearest non-decreasing, non-negative sequence; w itself, bit by bit, if it is one."""
+    if bool((w.diff() >= 0).all()):
+        return w.clamp(min=0)
+    # pooled means may differ in the last bit: the running maximum makes them one
+    return isotonic_projection(w, weight).cummax(0).values.clamp(min=0)
