@@ -170,10 +170,15 @@ def bound(
     This is the likelihood every model is reported with, whatever weighting trained it.
     """
     objective = Objective(process, schedule, _One(), _StratifiedTimes(), steps)
-    ends = Level.of(torch.tensor([0.0, 1.0], dtype=torch.float64), schedule, process)
-    first, last = ends.select(0).over(x), ends.select(1).over(x)
     diffusion = objective(predict, x, noise).elbo.double()
-    return Bound(process.prior_kl(x, last), process.reconstruction(x, first, noise), diffusion)
+    return Bound(*ends(process, schedule, x, noise), diffusion)
+
+
+def ends(process: Process, schedule: Schedule, x: Tensor, noise: Noise) -> tuple[Tensor, Tensor]:
+    """[B] prior KL and [B] reconstruction of encoded data ``x``: what needs no network."""
+    levels = Level.of(torch.tensor([0.0, 1.0], dtype=torch.float64), schedule, process)
+    first, last = levels.select(0).over(x), levels.select(1).over(x)
+    return process.prior_kl(x, last), process.reconstruction(x, first, noise)
 
 
 class _One(Weighting):

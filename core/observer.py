@@ -1,10 +1,11 @@
 """What observers are told: one frozen object a hook, so that it can grow without breaking them.
 
-Names of scalars: ``loss`` (what is minimised), ``bits_per_dim`` (the ELBO's diffusion term of the
-training batches), ``learning_rate``, ``gradient_norm``, ``images_per_second``, and in an evaluation
+Names of scalars: ``loss`` (what is minimised), ``bits_per_dim`` (the ELBO on training batches, its
+boundary terms included), ``learning_rate``, ``gradient_norm``, ``images_per_second``, and in an
+evaluation
 ``validation/bits_per_dim`` with ``validation/standard_error``. Curves: ``loss_by_level`` and
 ``elbo_by_level``, over lambda, in bits per dimension per unit of lambda: the area under the second
-is ``bits_per_dim``.
+is the diffusion term, i.e. ``bits_per_dim`` less the boundary terms.
 """
 
 from __future__ import annotations

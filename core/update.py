@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from .boundary import boundary
 from .checkpoint import (
     Checkpoint,
     gathered,
@@ -64,7 +65,8 @@ class Training:
         )
         self.ema = EMA(model, options.ema, options.ema_warmup)
         self.feed = Feed(data.split("train"), seed, options.batch_size, on)
-        self.window = Window(model.schedule, data.spec.dims, on)
+        known = boundary(model, data.split("train"), on.device)
+        self.window = Window(model.schedule, data.spec.dims, on, known)
         self.guard = Guard(start, on)
 
     def step(self, n: int) -> None:

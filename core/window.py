@@ -5,7 +5,9 @@ in bin b of width d (lambda runs over the schedule's range),
 
     elbo_by_level(lambda_b) = elbo_b / (n d dims log 2)
 
-estimates the ELBO's density over lambda in bits per dimension: its area is bits per dimension.
+estimates the density over lambda of the ELBO's diffusion term, in bits per dimension. Its area and
+the boundary terms (:mod:`elbowroom.boundary`), which are the same at every step, are the logged
+``bits_per_dim``.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ _WIDEST = 20.0  # a schedule may reach infinity at its ends
 class Window:
     """Sums over steps; saved with a checkpoint, so that a resumed run logs what it would have."""
 
-    def __init__(self, schedule: Schedule, dims: int, on: Ranks) -> None:
+    def __init__(self, schedule: Schedule, dims: int, on: Ranks, boundary: float) -> None:
         low, high = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64)).tolist()
         edges = torch.linspace(
             max(low, -_WIDEST), min(high, _WIDEST), BINS + 1, dtype=torch.float64
         )
-        self.dims, self.on = dims, on
+        self.dims, self.on, self.boundary = dims, on, boundary  # boundary terms, bits/dim
         self.centres = (edges[1:] + edges[:-1]) / 2  # [BINS]
         self.width = float(edges[1] - edges[0])
         self._inner = edges[1:-1].to(on.device)
@@ -61,7 +63,7 @@ class Window:
         by_level = by_level / (max(self.examples, 1) * self.on.world * self.dims * math.log(2))
         scalars = {
             "loss": loss,
-            "bits_per_dim": float(by_level[:, 0].sum()),
+            "bits_per_dim": float(by_level[:, 0].sum()) + self.boundary,
             "gradient_norm": norm,
         }
         density = by_level / self.width

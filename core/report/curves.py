@@ -30,14 +30,15 @@ _CHARTS = (
         "Training bits/dim",
         "step",
         "bits/dim",
-        "The ELBO's diffusion term on training batches.",
+        "The ELBO on training batches, current weights.",
     ),
     (
         "elbo_by_level",
         "ELBO by level",
         "log-SNR λ",
         "bits/dim per unit of λ",
-        "Where bits are lost: the area under a curve is its bits/dim. Last quarter of training.",
+        "Where bits are lost: the area under a curve is its bits/dim, but for those at the ends of "
+        "the path. Last quarter of training.",
     ),
     (
         "loss_by_level",

@@ -12,6 +12,8 @@ import pluggy
 import pytest
 import torch
 from elbowroom import Weighting
+from elbowroom.assembly import build_model, build_parts
+from elbowroom.boundary import boundary
 from elbowroom.checkpoint import CheckpointError, load_weights
 from elbowroom.config import load_config
 from elbowroom.errors import ConfigError, IncompatibleError, PluginError
@@ -283,7 +285,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_leaves_what_reproduces_it(t
 
 
 def test_observers_hear_of_everything_in_order(tmp_path, watch):
-    """Start, logs, evaluations with pictures, checkpoints, end; curves whose area is bits/dim."""
+    """Start, logs, evaluations with pictures, checkpoints, end; the area of curves is bits/dim."""
     heard = []
     watch(lambda name, event: heard.append((name, event)))
     train(tiny_config(steps=4, log_every=2, evaluate_every=4), tmp_path / "run")
@@ -300,7 +302,9 @@ def test_observers_hear_of_everything_in_order(tmp_path, watch):
     assert logged.config["process"]["name"] == "masked"
     x, y = logged.curves["elbo_by_level"]
     area = float(y.sum() * (x[1] - x[0]))
-    assert area == pytest.approx(logged.scalars["bits_per_dim"], rel=1e-9)
+    parts = build_parts(tiny_config())
+    at_the_ends = boundary(build_model(parts), parts.data.split("train"), torch.device("cpu"))
+    assert area + at_the_ends == pytest.approx(logged.scalars["bits_per_dim"], rel=1e-9)
     assert evaluated.images["samples"].dtype == torch.uint8
     height, width, colours = evaluated.images["samples"].shape
     assert height == width >= 4 * 4
