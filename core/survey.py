@@ -177,7 +177,8 @@ def _first_looks(cells: int = _EVEN, per_decade: int = _PER_DECADE) -> Tensor:
     even = torch.arange(1, cells, dtype=torch.float64) / cells
     decades = torch.arange(per_decade, _CLOSEST * per_decade + 1, dtype=torch.float64)
     distance = 10 ** (-decades / per_decade)
-    return torch.cat([even, distance, 1 - distance]).unique()
+    looks: Tensor = torch.cat([even, distance, 1 - distance]).unique()
+    return looks
 
 
 def _in_log_snr(t: Tensor, schedule: Schedule) -> Tensor:
@@ -187,7 +188,8 @@ def _in_log_snr(t: Tensor, schedule: Schedule) -> Tensor:
     first = torch.repeat_interleave(parts.cumsum(0) - parts, parts)
     part = (torch.arange(len(first)) - first) / parts.repeat_interleave(parts)
     width = t.diff().repeat_interleave(parts)
-    return torch.cat([t[:-1].repeat_interleave(parts) + part * width, t[-1:]]).unique()
+    finer: Tensor = torch.cat([t[:-1].repeat_interleave(parts) + part * width, t[-1:]]).unique()
+    return finer
 
 
 def _quartered(low: Tensor, high: Tensor) -> Tensor:
