@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .atomic import force, replace_file, write_forced
-from .checkpoint import STATE, Checkpoint, checkpoints, clean, prune
+from .atomic import force, replace_file
+from .checkpoint import Checkpoint, checkpoints, clean, prune, write_state
 from .config import Config, to_plain
 from .errors import ElbowroomError
 from .run_folder import RunFolder, provenance
@@ -55,6 +55,7 @@ def adopt(config: Config, folder: Path, source: Path) -> RunFolder:
         clean(run.checkpoints)
         for checkpoint in checkpoints(lent.checkpoints):
             _lend(checkpoint, run.checkpoints, {**record, "trained_in": lent.path.name})
+            run.note_saved(checkpoint.step)
         prune(run.checkpoints, config.train.keep, config.train.milestones)
     except OSError as error:
         raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
@@ -78,8 +79,7 @@ def _lend(checkpoint: Checkpoint, folder: Path, record: Mapping[str, Any]) -> No
     aside.mkdir()
     for name in checkpoint.state["files"]:
         _link(checkpoint.path / name, aside / name)
-    state = {**checkpoint.state, **record}
-    write_forced(aside / STATE, json.dumps(state, indent=1).encode())
+    write_state(aside, {**checkpoint.state, **record})
     force(aside)
     aside.rename(final)
     force(folder)

@@ -92,6 +92,7 @@ def train(
     from .observer import Observers
     from .registry import registry
     from .run_folder import RunFolder, provenance, remember_code
+    from .training import alone
 
     model = model if isinstance(model, Diffusion) else assemble(model)
     parts = parts_of(model)
@@ -103,19 +104,20 @@ def train(
         check_run(model, parts.data, config.train, on)
         on.positions(config.train.batch_size)
         remember_code(config)
-        on.first(lambda: str(RunFolder.create(out, config).path))
         folder = RunFolder(Path(out))
-        observers = Observers(registry().hook, without)
-        result = fit_checked(
-            model,
-            parts.data,
-            folder,
-            config.train,
-            seed=config.seed,
-            on=on,
-            record=record,
-            observers=observers,
-        )
+        on.first(folder.check_free)
+        with alone(folder, on):
+            on.first(lambda: str(RunFolder.create(out, config).path))
+            result = fit_checked(
+                model,
+                parts.data,
+                folder,
+                config.train,
+                seed=config.seed,
+                on=on,
+                record=record,
+                observers=Observers(registry().hook, without),
+            )
     latest = folder.latest()
     if latest is not None:
         load_weights(model, latest)

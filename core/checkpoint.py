@@ -5,11 +5,13 @@
         ema.safetensors          averaged parameters and the same buffers: a model of its own
         optimiser.safetensors    "exp_avg.<parameter>" and so on
         window.safetensors       sums since the last logging step
-        state.json               format, step, config, provenance, validation, size of each file
+        state.json               format, step, config, provenance, validation, size and sha256 of
+                                 each file, and a digest of all this
 
 A checkpoint is written into a folder of another name, forced to disk, and then renamed: a folder
-called ``step-N`` is whole, whenever the process was killed. (Sizes are compared all the same, for
-copies that were cut short on their way.) Randomness needs no state: it is keyed by the step.
+called ``step-N`` is whole, whenever the process was killed. What disks and copies do to it later is
+noticed: the state file when checkpoints are looked for, every other file when it is read.
+Randomness needs no state: it is keyed by the step.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import shutil
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +35,13 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from . import atomic
+from .digest import file_digest, is_sealed, sealed
 from .distributed import Ranks, assign, whole
 from .errors import ElbowroomError
+from .json_file import JSONFileError, is_count, is_number, read_json
 
-FORMAT = 1
+FORMAT = 2
+_WITHOUT_DIGESTS = 1  # the format before them
 _NAME = re.compile(r"step-(\d{9,})")
 STATE = "state.json"
 
@@ -50,6 +56,7 @@ class Checkpoint:
 
     path: Path
     state: Mapping[str, Any]
+    checked: bool = False  # were its files compared with their digests already?
 
     @property
     def step(self) -> int:
@@ -60,50 +67,155 @@ class Checkpoint:
     def validation(self) -> float | None:
         """EMA bits/dim on the validation split, if it was evaluated."""
         value = (self.state.get("validation") or {}).get("validation/bits_per_dim")
-        return None if value is None else float(value)
+        return None if value is None or not math.isfinite(value) else float(value)
 
     def read(self, part: str) -> dict[str, Tensor]:
         """The tensors of ``model``, ``ema``, ``optimiser`` or ``window``, on the CPU."""
+        if not self.checked and (harm := self.damage(part)):
+            raise CheckpointError(f"checkpoint {self.path} is damaged: {harm}")
         return read_tensors(self.path / f"{part}.safetensors")
+
+    def damage(self, *parts: str) -> str:
+        """What is not as it was written, in these parts or in all; nothing: all is well.
+
+        One that was written before digests were is believed.
+        """
+        wanted = {f"{part}.safetensors" for part in parts}
+        for name, digest in self.state.get("sha256", {}).items():
+            try:
+                if (not wanted or name in wanted) and file_digest(self.path / name) != digest:
+                    return f"{name} is not what was written"
+            except OSError as error:
+                return f"{name}: {error.strerror}"
+        return ""
+
+
+@attrs.frozen
+class Unusable:
+    """A folder that is called a checkpoint and cannot be used as one."""
+
+    path: Path
+    reason: str
+    newer: bool = False  # is it of a later elbowroom?
+
+    def __str__(self) -> str:
+        return f"checkpoint {self.path} is left aside: {self.reason}"
 
 
 # -- finding
 
 
+def look(folder: Path) -> tuple[list[Checkpoint], list[Unusable]]:
+    """The complete checkpoints in ``folder``, by step, and those that are not."""
+    found: list[Checkpoint] = []
+    broken: list[Unusable] = []
+    try:
+        paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise CheckpointError(f"cannot read {folder}: {error.strerror}") from error
+    for path in paths:
+        if path.is_dir() and _NAME.fullmatch(path.name):
+            one = _looked_at(path)
+            found.append(one) if isinstance(one, Checkpoint) else broken.append(one)
+    return sorted(found, key=lambda checkpoint: checkpoint.step), broken
+
+
 def checkpoints(folder: Path) -> list[Checkpoint]:
     """The complete checkpoints in ``folder``, by step. What is incomplete is left aside."""
-    found = []
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.is_dir() and _NAME.fullmatch(path.name):
-            state = _state(path)
-            if isinstance(state, str):
-                warnings.warn(f"checkpoint {path} is left aside: {state}", stacklevel=2)
-            else:
-                found.append(Checkpoint(path, state))
-    return sorted(found, key=lambda checkpoint: checkpoint.step)
+    found, broken = look(folder)
+    for one in broken:
+        warnings.warn(str(one), stacklevel=2)
+    return found
+
+
+def undamaged(found: Sequence[Checkpoint], *parts: str) -> Iterator[Checkpoint]:
+    """Those whose files, or these parts of them, have the bytes that were written, in order.
+
+    The others are left aside with a warning. Files are read as far as one goes on asking.
+    """
+    for one in found:
+        if harm := one.damage(*parts):
+            warnings.warn(str(Unusable(one.path, harm)), stacklevel=2)
+        else:
+            yield one if parts else attrs.evolve(one, checked=True)
 
 
 def best(found: Iterable[Checkpoint]) -> Checkpoint | None:
     """The one with the lowest validation bits/dim (the first of equals), if any was evaluated."""
-    evaluated = [(c.validation, c.step, c) for c in found if c.validation is not None]
-    return min(evaluated, key=lambda entry: entry[:2])[2] if evaluated else None
+    return next(iter(best_first(c for c in found if c.validation is not None)), None)
 
 
-def _state(path: Path) -> dict[str, Any] | str:
+def best_first(found: Iterable[Checkpoint]) -> list[Checkpoint]:
+    """By validation bits/dim; the later the better where there is none."""
+    return sorted(found, key=_merit)
+
+
+def _merit(one: Checkpoint) -> tuple[float, int]:
+    return (math.inf, -one.step) if one.validation is None else (one.validation, one.step)
+
+
+def _looked_at(path: Path) -> Checkpoint | Unusable:
     """What its state file says, or why the checkpoint cannot be used."""
     try:
-        state = json.loads((path / STATE).read_text("utf-8"))
-        if state["format"] > FORMAT:
-            return f"it has format {state['format']}, of a newer elbowroom"
-        for name, size in state["files"].items():
-            if Path(name).name != name:
-                return f"it names a file outside itself: {name!r}"
-            if (path / name).stat().st_size != size:
-                return f"{name} is not whole"
-        int(state["step"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{type(error).__name__}: {error}"
-    return state  # type: ignore[no-any-return]  # JSON
+        state = read_json(path / STATE)
+        if isinstance(state, dict) and is_count(state.get("format")) and state["format"] > FORMAT:
+            return Unusable(path, f"it has format {state['format']}, of a newer elbowroom", True)
+        reason = _wrong(path, state)
+    except (JSONFileError, OSError) as error:
+        reason = str(error)
+    return Unusable(path, reason) if reason else Checkpoint(path, state)
+
+
+def _wrong(path: Path, state: Any) -> str:  # noqa: PLR0911  # one answer for each fault
+    """What is wrong with a state of our format or an older one; nothing: all is well."""
+    if not isinstance(state, dict) or not _WITHOUT_DIGESTS <= _format(state) <= FORMAT:
+        return f"{STATE} is not the state of a checkpoint"
+    digests = _format(state) > _WITHOUT_DIGESTS
+    if digests and not is_sealed(state):
+        return f"{STATE} is not what was written"
+    for key, fits in _FORM.items():
+        if not fits(state.get(key)):
+            return f"{STATE} has a {key} that cannot be one"
+    if digests and state["files"].keys() != state.get("sha256", {}).keys():
+        return f"{STATE} does not have a digest for each file"
+    if path.name != _name(state["step"]):
+        return f"its folder says another step than its state, {state['step']}"
+    for name, size in state["files"].items():
+        if Path(name).name != name:
+            return f"it names a file outside itself: {name!r}"
+        if not (path / name).is_file() or (path / name).stat().st_size != size:
+            return f"{name} is not whole"
+    return ""
+
+
+def _format(state: Mapping[str, Any]) -> int:
+    return state["format"] if is_count(state.get("format")) else 0
+
+
+def _maps(fits: Callable[[Any], bool], *, needed: bool = False) -> Callable[[Any], bool]:
+    """Is it a mapping of such values (or not there)?"""
+    return lambda value: (
+        (value is None and not needed)
+        or (isinstance(value, dict) and all(map(fits, value.values())))
+    )
+
+
+_FORM: Mapping[str, Callable[[Any], bool]] = {
+    "step": is_count,
+    "files": _maps(is_count, needed=True),
+    "sha256": _maps(lambda digest: isinstance(digest, str)),
+    "validation": _maps(lambda value: value is None or is_number(value)),
+    "seconds": lambda value: value is None or is_number(value),
+    "config": _maps(lambda _: True),
+    "provenance": _maps(lambda _: True),
+    "data": _maps(lambda _: True),
+    "log": _maps(lambda _: True),
+}
+"""What a state may hold, by key."""
+
+
+def _name(step: int) -> str:
+    return f"step-{step:09d}"
 
 
 # -- writing
@@ -113,24 +225,23 @@ def write_checkpoint(
     folder: Path, step: int, parts: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
 ) -> Path:
     """Write whole CPU tensors and plain data as the checkpoint of ``step``: all or nothing."""
-    final = folder / f"step-{step:09d}"
-    if final.exists():
-        if not isinstance(_state(final), str):
-            return final  # a run replays exactly: the same step is the same state
-        shutil.rmtree(final)
+    final = folder / _name(step)
+    if final.exists() and _is_good(final):
+        return final  # a run replays exactly: the same step is the same state
     aside = folder / f".{final.name}.partial-{os.getpid()}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         aside.mkdir()
-        sizes = {}
+        sizes, digests = {}, {}
         for part, tensors in parts.items():
             file = aside / f"{part}.safetensors"
             save_file({name: t.contiguous() for name, t in tensors.items()}, file)
             atomic.force(file)
-            sizes[file.name] = file.stat().st_size
-        words = {"format": FORMAT, "step": step, **state, "files": sizes}
-        atomic.write_forced(aside / STATE, json.dumps(words, indent=1).encode())
+            sizes[file.name], digests[file.name] = file.stat().st_size, file_digest(file)
+        write_state(aside, {**state, "step": step, "files": sizes, "sha256": digests})
         atomic.force(aside)
+        if final.exists():
+            _remove(final)  # a damaged one: its replay has come
         aside.rename(final)
         atomic.force(folder)
     except (OSError, SafetensorError) as error:
@@ -139,19 +250,37 @@ def write_checkpoint(
     return final
 
 
+def write_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Write a checkpoint's state file, sealed."""
+    words = sealed({"format": FORMAT, **state})
+    atomic.write_forced(folder / STATE, json.dumps(words, indent=1).encode())
+
+
+def _is_good(path: Path) -> bool:
+    one = _looked_at(path)
+    return isinstance(one, Checkpoint) and not one.damage()
+
+
 def prune(folder: Path, keep: int, milestones: Collection[int] = ()) -> list[Path]:
     """Delete all but the last ``keep``, the best and the milestones; what is gone."""
-    found = checkpoints(folder)
+    found = look(folder)[0]
     kept = {c.path for c in found[-keep:]} | {c.path for c in found if c.step in milestones}
     if champion := best(found):
         kept.add(champion.path)
     gone = [c.path for c in found if c.path not in kept]
-    for path in gone:
-        # first the name that means "whole", then the rest: a kill in between leaves no half
-        aside = path.with_name(f".{path.name}.deleted-{os.getpid()}")
-        path.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+    try:
+        for path in gone:
+            _remove(path)
+    except OSError as error:
+        raise CheckpointError(f"cannot delete {path}: {error.strerror}") from error
     return gone
+
+
+def _remove(path: Path) -> None:
+    """First the name that means "whole", then the rest: a kill in between leaves no half."""
+    aside = path.with_name(f".{path.name}.deleted-{os.getpid()}")
+    path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def clean(folder: Path) -> None:

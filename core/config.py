@@ -207,6 +207,10 @@ def _document(
                 f"there is no preset and no file {source!r}{near}; looked for the file "
                 f"{Path.cwd() / source}; presets: {', '.join(known)}"
             )
+    given: Any = source  # what is handed over need not be what is asked for
+    if not isinstance(given, str | PathLike):
+        kinds = "a path, a preset's name or a mapping of sections"
+        raise ConfigError(f"a config is {kinds}, not {show(given)}")
     path = Path(source)
     name = str(path)
     return _filled(read_yaml(read_file(path), name), name), path.parent

@@ -20,8 +20,8 @@ from .answers import check_training
 from .checkpoint import (
     Checkpoint,
     check_room,
-    checkpoints,
     gathered,
+    look,
     named_tensors,
     prune,
     write_checkpoint,
@@ -36,7 +36,7 @@ from .distributed import Ranks, whole
 from .fault import NonFiniteError, dump, not_finite, numbers
 from .interrupt import Interrupt
 from .observer import Observers, RunEvent
-from .run_folder import RunFolder
+from .run_folder import LogSoFar, RunFolder
 from .update import Training, check_label_dropout
 from .validation import pictures, validate
 
@@ -58,11 +58,49 @@ class RunResult:
     best: Path | None  # the checkpoint with the lowest EMA bits/dim on validation
     scalars: Mapping[str, float]  # the last ones logged
     seconds: float  # of training, over all sittings
+    failed: Mapping[str, str] = attrs.Factory(dict)  # observers that did: where and how
 
     @property
     def exit_code(self) -> int:
         """0, or what tells a job scheduler to resume."""
         return 0 if self.reason == "finished" else INTERRUPTED
+
+
+@attrs.frozen
+class Start:
+    """Where a run goes on: from a checkpoint, or from its beginning."""
+
+    checkpoint: Checkpoint | None = None
+
+    @classmethod
+    def of(cls, folder: RunFolder, on: Ranks) -> Start:
+        """The last good checkpoint; the first rank alone compares its bytes, each rank asks."""
+
+        def chosen() -> int | None:
+            found = folder.start()
+            return None if found is None else found.step
+
+        step = on.first(chosen)
+        return cls(None if step is None else folder.at(step))
+
+    @property
+    def step(self) -> int:
+        """How many updates are made already."""
+        return 0 if self.checkpoint is None else self.checkpoint.step
+
+    @property
+    def seconds(self) -> float:
+        """Of training before it."""
+        return float(self._state.get("seconds") or 0.0)
+
+    @property
+    def log(self) -> Mapping[str, Any] | None:
+        """What the run's log was at this step, if that was written down."""
+        return self._state.get("log")
+
+    @property
+    def _state(self) -> Mapping[str, Any]:
+        return {} if self.checkpoint is None else self.checkpoint.state
 
 
 def fit(
@@ -76,7 +114,7 @@ def fit(
     record: Mapping[str, Any] | None = None,
     observers: Observers | None = None,
 ) -> RunResult:
-    """Train ``model`` in a folder, from its last checkpoint if it has one.
+    """Train ``model`` in a folder, from its last good checkpoint if it has one.
 
     ``record`` is what checkpoints say about the run: its config and provenance.
     """
@@ -104,20 +142,24 @@ def fit_checked(
     on: Ranks,
     record: Mapping[str, Any] | None = None,
     observers: Observers | None = None,
+    start: Start | None = None,
 ) -> RunResult:
-    """:func:`fit` after :func:`check_run`, which a caller asks before anything is written."""
+    """:func:`fit` after :func:`check_run`, which a caller asks before anything is written.
+
+    ``start`` is where the run goes on, if that is known already.
+    """
     observers = observers or Observers()
     record = {"data": attrs.asdict(data.spec), **(record or {})}
-    found = on.first(lambda: _prepared(folder))
-    start = None if found is None else folder.latest()
-    first = 0 if start is None else start.step
+    begins = start or Start.of(folder, on)
+    on.first(lambda: folder.rewind(begins.step, begins.log))
+    first = begins.step
     with torch.random.fork_rng(), Interrupt() as interrupt:
         training = Training(model, data, options, seed=seed, on=on, start=first)
-        if start is not None:
-            training.restore(start)
+        if begins.checkpoint is not None:
+            training.restore(begins.checkpoint)
         on.first(lambda: check_room(folder.checkpoints, training.size()))
         told = observers if on.is_first else Observers()
-        run = _Run(training, data, folder, record=record, observers=told, start=start)
+        run = _Run(training, data, folder, record=record, observers=told, start=begins)
         run.tell("run_started", first)
         try:
             result = run.go(first, interrupt)
@@ -142,17 +184,18 @@ class _Run:
         *,
         record: Mapping[str, Any],
         observers: Observers,
-        start: Checkpoint | None,
+        start: Start,
     ) -> None:
         self.training, self.data, self.folder = training, data, folder
         self.options, self.on = training.options, training.on
         self.record, self.observers = record, observers
-        self.done = 0 if start is None else start.step
+        self.done = start.step
         self.scalars: dict[str, float] = {}
         self.lowest = float("inf")
-        if champion := best_of(checkpoints(folder.checkpoints)):
+        if champion := best_of(look(folder.checkpoints)[0]):
             self.lowest = champion.validation or self.lowest
-        self.seconds = 0.0 if start is None else float(start.state.get("seconds", 0.0))
+        self.seconds = start.seconds
+        self.log_so_far = LogSoFar.of(folder.log) if self.on.is_first else LogSoFar()
         self.clock, self.since = time.perf_counter(), self.done
 
     def go(self, first: int, interrupt: Interrupt) -> RunResult:
@@ -236,10 +279,12 @@ class _Run:
             **self.record,
             "validation": dict(figures),
             "seconds": self.seconds + began - self.clock,
+            "log": self.log_so_far.record(),
         }
 
         def write() -> str:
             path = write_checkpoint(self.folder.checkpoints, self.done, parts, state)
+            self.folder.note_saved(self.done)
             prune(self.folder.checkpoints, self.options.keep, self.options.milestones)
             return str(path)
 
@@ -297,7 +342,7 @@ class _Run:
 
     def result(self, reason: str) -> RunResult:
         """How it ended."""
-        found = checkpoints(self.folder.checkpoints) if self.on.is_first else []
+        found = look(self.folder.checkpoints)[0] if self.on.is_first else []
         champion = best_of(found)
         return RunResult(
             self.folder.path,
@@ -308,13 +353,15 @@ class _Run:
             champion.path if champion else None,
             self.scalars,
             self.seconds,
+            self.observers.failed,
         )
 
     def write(self, scalars: Mapping[str, float], curves: Mapping[str, Any] | None = None) -> None:
         """A line of the log, from the first rank."""
         if self.on.is_first and scalars:
             row = {"step": self.done, "seconds": round(self.seconds, 3), **scalars}
-            self.folder.append(row | ({"curves": curves} if curves else {}))
+            line = self.folder.append(row | ({"curves": curves} if curves else {}))
+            self.log_so_far.add(line)
 
     def tell(
         self, happened: str, step: int, scalars: Mapping[str, float] | None = None, **more: Any
@@ -329,10 +376,3 @@ class _Run:
 
 def _short(values: Tensor) -> list[float]:
     return [float(f"{value:.6g}") for value in values.tolist()]
-
-
-def _prepared(folder: RunFolder) -> int | None:
-    """The step a run goes on from; what was half-written or logged later is removed."""
-    latest = folder.latest()
-    folder.rewind(0 if latest is None else latest.step)
-    return None if latest is None else latest.step

@@ -22,7 +22,14 @@ from torch import Tensor
 from .answers import check_begun, check_ended, listening
 from .assembly import build_model, build_parts
 from .atomic import write_atomically
-from .checkpoint import Checkpoint, checkpoints, load_weights
+from .checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    best_first,
+    checkpoints,
+    load_weights,
+    undamaged,
+)
 from .config import Config
 from .dataset import DataSpec
 from .diffusion import Diffusion
@@ -30,7 +37,7 @@ from .errors import ElbowroomError
 from .level import Level
 from .noise import Noise
 from .picture import Animation, has_picture, pixels, save_png, tiled
-from .run_folder import RunFolder
+from .run_folder import RunFolder, warn_of_changes
 from .sampler import Frame
 from .trained_levels import ends_of, warn_beyond
 
@@ -182,9 +189,11 @@ def load_run(
     Code that a run from elsewhere refers to is executed only with ``trust``.
     """
     folder = RunFolder.open(run, trust=trust)
-    found = _checkpoint(folder, checkpoint)
+    found = _checkpoint(folder, checkpoint, weights)
     config = folder.config(overrides)
-    unchanged = not overrides or config.data == folder.config(like=config).data
+    own = folder.config(like=config) if overrides else config
+    warn_of_changes(own, found)
+    unchanged = config.data == own.data
     spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
     model = build_model(build_parts(config, spec=spec))
     model.trained_ends = _trained_ends(folder, config) if overrides else None
@@ -203,17 +212,23 @@ def _recorded_spec(checkpoint: Checkpoint) -> DataSpec | None:
     record = checkpoint.state.get("data")
     if not isinstance(record, dict):
         return None
-    return DataSpec(tuple(record["shape"]), record["levels"], record["classes"])
+    try:
+        return DataSpec(tuple(record["shape"]), record["levels"], record["classes"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"checkpoint {checkpoint.path} has no data that can be: {error}"
+        ) from None
 
 
-def _checkpoint(folder: RunFolder, wanted: str | int) -> Checkpoint:
+def _checkpoint(folder: RunFolder, wanted: str | int, part: str) -> Checkpoint:
     found = checkpoints(folder.checkpoints)
     if not found:
         raise ElbowroomError(f"{folder.path} has no checkpoint yet: train it further")
-    if wanted == "best":
-        return folder.best() or found[-1]
-    if wanted == "last":
-        return found[-1]
+    if wanted in ("best", "last"):
+        order = best_first(found) if wanted == "best" else found[::-1]
+        if good := next(undamaged(order, part), None):
+            return good
+        raise ElbowroomError(f"every checkpoint of {folder.path} is damaged")
     for one in found:
         if str(one.step) == str(wanted):
             return one

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,12 @@ import attrs
 import torch
 
 from .assembly import Parts, build_model, build_parts
-from .checkpoint import (
-    named_tensors,
-    read_tensors,
-    restore,
-)
+from .checkpoint import look, named_tensors, read_tensors, restore
 from .config import Config, load_config, to_plain
 from .diffusion import Diffusion
 from .distributed import Ranks, ranks
 from .errors import ConfigError, ElbowroomError
-from .fitting import RunResult, check_run, fit_checked
+from .fitting import RunResult, Start, check_run, fit_checked
 from .objective import Losses
 from .observer import Observers
 from .run_folder import RunError, RunFolder, check_unchanged, provenance, remember_code
@@ -55,12 +51,14 @@ def resume(
     device: str | None = None,
     without: Collection[str] = (),
     trust: bool = False,
+    restart: bool = False,
 ) -> RunResult:
     """Go on with a run, on any number of ranks.
 
     ``overrides`` may lengthen the run or change what is logged and kept; anything else, also in a
     ``config`` that is given to be sure it is the same, is refused with the keys that differ. Code
-    of a run from elsewhere is executed only with ``trust``.
+    of a run from elsewhere is executed only with ``trust``. A run whose checkpoints are lost or
+    cannot be read is refused too, unless ``restart`` begins it again.
     """
     opened = RunFolder.open(folder, trust=trust)
     if config is None:
@@ -70,7 +68,7 @@ def resume(
     then = opened.config(like=now)
     check_unchanged(now, to_plain(then), str(opened.path))
     now = now if now.schedule is not None else attrs.evolve(now, schedule=then.schedule)
-    latest = opened.latest()
+    latest = next(iter(look(opened.checkpoints)[0][::-1]), None)
     if latest is not None:
         check_unchanged(now, latest.state.get("config", {}), str(latest.path))
         if now.train.steps < latest.step:
@@ -79,29 +77,49 @@ def resume(
                 "lies behind it"
             )
     with ranks(device) as on:
-        return _go_on(now, then, opened, on, without)
+        return _go_on(now, then, opened, on, without, restart=restart)
 
 
 # Models live in these functions, so that none is left when the ranks part.
 
 
 def _begin(config: Config, out: Path, on: Ranks, without: Collection[str]) -> RunResult:
-    parts = build_parts(config)
+    parts, folder = build_parts(config), RunFolder(out)
     model = _checked_model(parts, on)  # before anything is written: it may not fit together
     on.positions(config.train.batch_size)
-    remember_code(config)
-    on.first(lambda: str(RunFolder.create(out, parts.config).path))
-    return _run(parts, model, RunFolder(out), on, without)
+    on.first(folder.check_free)
+    with alone(folder, on):
+        remember_code(config)
+        on.first(lambda: str(RunFolder.create(out, parts.config).path))
+        return _run(parts, model, folder, on, without)
 
 
 def _go_on(
-    now: Config, then: Config, folder: RunFolder, on: Ranks, without: Collection[str]
+    now: Config,
+    then: Config,
+    folder: RunFolder,
+    on: Ranks,
+    without: Collection[str],
+    *,
+    restart: bool,
 ) -> RunResult:
     parts = build_parts(now)
     model = _checked_model(parts, on)
-    remember_code(now)
-    on.first(lambda: folder.rewrite(now) if now != then or not folder.recorded(now) else None)
-    return _run(parts, model, folder, on, without)
+    with alone(folder, on):
+        if restart:
+            on.first(folder.begin_again)
+        start = Start.of(folder, on)
+        remember_code(now)
+        on.first(lambda: folder.rewrite(now) if now != then or not folder.recorded(now) else None)
+        return _run(parts, model, folder, on, without, start)
+
+
+@contextlib.contextmanager
+def alone(folder: RunFolder, on: Ranks) -> Iterator[None]:
+    """No other process trains in the folder meanwhile; every rank must ask."""
+    with contextlib.ExitStack() as stack:
+        on.first(lambda: stack.enter_context(folder.locked()))
+        yield
 
 
 def _checked_model(parts: Parts, on: Ranks) -> Diffusion:
@@ -113,25 +131,28 @@ def _checked_model(parts: Parts, on: Ranks) -> Diffusion:
 
 
 def _run(
-    parts: Parts, model: Diffusion, folder: RunFolder, on: Ranks, without: Collection[str]
+    parts: Parts,
+    model: Diffusion,
+    folder: RunFolder,
+    on: Ranks,
+    without: Collection[str],
+    start: Start | None = None,
 ) -> RunResult:
     from .registry import registry
 
     config, data = parts.config, parts.data
     assert data is not None, "a checked model has data"
-    with contextlib.ExitStack() as stack:
-        if on.is_first:
-            stack.enter_context(folder.locked())
-        return fit_checked(
-            model,
-            data,
-            folder,
-            config.train,
-            seed=config.seed,
-            on=on,
-            record={"config": to_plain(config), "provenance": provenance(config)},
-            observers=Observers(registry().hook, without),
-        )
+    return fit_checked(
+        model,
+        data,
+        folder,
+        config.train,
+        seed=config.seed,
+        on=on,
+        record={"config": to_plain(config), "provenance": provenance(config)},
+        observers=Observers(registry().hook, without),
+        start=start,
+    )
 
 
 def reproduce(

@@ -128,7 +128,7 @@ class Training:
                 "exp_avg_sq": torch.zeros_like(p, memory_format=torch.preserve_format),
             }
         restore(optimiser_tensors(self.optimiser, names), saved, f"{checkpoint.path}/optimiser")
-        self.window.restore(checkpoint.read("window"))
+        self.window.restore(checkpoint.read("window"), f"{checkpoint.path}/window")
 
     def size(self) -> int:
         """How many bytes a checkpoint takes, nearly."""

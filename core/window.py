@@ -13,10 +13,12 @@ the boundary terms (:mod:`elbowroom.boundary`), which are the same at every step
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
+from .checkpoint import restore
 from .distributed import Ranks
 from .objective import Losses
 from .schedule import Schedule
@@ -81,9 +83,10 @@ class Window:
             "examples": torch.tensor(self.examples * self.on.world),
         }
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor], origin: str) -> None:
         """Go on from saved sums, perhaps on another number of ranks."""
-        self.steps = int(tensors["steps"])
-        self.examples = int(tensors["examples"]) // self.on.world
-        self._scalars.copy_(tensors["scalars"])
-        self._by_level.copy_(tensors["by_level"] / self.on.world)
+        steps, examples = torch.zeros((), dtype=torch.int64), torch.zeros((), dtype=torch.int64)
+        sums = {"scalars": self._scalars, "by_level": self._by_level}
+        restore({**sums, "steps": steps, "examples": examples}, tensors, origin)
+        self._by_level /= self.on.world
+        self.steps, self.examples = int(steps), int(examples) // self.on.world

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from contextlib import nullcontext
 
 from .app import app
@@ -47,3 +48,17 @@ def _listen() -> None:
     log = logging.getLogger("elbowroom")
     log.setLevel(logging.INFO)
     log.handlers = [handler]  # once, also where a test calls main many times
+    warnings.formatwarning = _in_a_line
+
+
+def _in_a_line(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,  # noqa: ARG001  # of code
+) -> str:
+    """What we warn of is for people: no file, no line of code."""
+    if category is UserWarning:
+        return f"warning: {message}\n"
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n"

@@ -36,6 +36,10 @@ def train(
         Path | None,
         typer.Option(metavar="RUN", help="Go on with a run; train.steps and logging may change."),
     ] = None,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="With --resume: a run that lost its checkpoints, from 0."),
+    ] = False,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, ... Default: what there is.")
     ] = None,
@@ -62,10 +66,12 @@ def train(
         changes = tuple(([config] if config else []) + (overrides or []))
         if config and "=" not in config:
             raise ConfigError(f"--resume takes its config from {resume}: leave {config!r} out")
-        result = go_on(resume, changes, device=device, without=hushed, trust=trust)
+        result = go_on(resume, changes, device=device, without=hushed, trust=trust, restart=restart)
     else:
         if trust:
             raise ConfigError("--trust is for --resume: a CONFIG is your own word already")
+        if restart:
+            raise ConfigError("--restart is for a run that lost its checkpoints: add --resume RUN")
         if config is None:
             raise ConfigError("a CONFIG is missing: a YAML file, a preset's name, or --resume RUN")
         folder = out or default_folder(config)
@@ -98,6 +104,7 @@ def _tell(result: RunResult, json: bool) -> None:
                 "best": None if result.best is None else str(result.best),
                 "scalars": dict(result.scalars),
                 "seconds": result.seconds,
+                "failed": dict(result.failed),
                 "resume": None if result.reason == "finished" else again,
             }
         )
@@ -110,5 +117,6 @@ def _tell(result: RunResult, json: bool) -> None:
         lines.append(f"logs       tensorboard --logdir {result.folder}")
     if result.reason != "finished":
         lines.append(f"stopped at step {result.step} of {result.steps}; go on with: {again}")
+    lines += [f"observer {name} failed {how}" for name, how in result.failed.items()]
     for line in lines:
         out.print(line, markup=False)

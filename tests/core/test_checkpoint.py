@@ -24,6 +24,7 @@ from elbowroom.checkpoint import (
     restore,
     write_checkpoint,
 )
+from elbowroom.digest import file_digest, sealed
 from elbowroom.training import resume, train
 from tiny_run import found, same, tiny_config
 from torch import nn
@@ -109,7 +110,8 @@ def test_a_state_file_cannot_point_outside_its_folder(tmp_path):
     """Names in it are names of files beside it."""
     path = _write(tmp_path, 1)
     state = json.loads((path / "state.json").read_text())
-    (path / "state.json").write_text(json.dumps(state | {"files": {"../../etc/passwd": 1}}))
+    outside = {"files": {"../../etc/passwd": 1}, "sha256": {"../../etc/passwd": ""}}
+    (path / "state.json").write_text(json.dumps(sealed(state | outside)))
     with pytest.warns(UserWarning, match="outside itself"):
         assert checkpoints(tmp_path) == []
 
@@ -138,8 +140,8 @@ def test_a_malicious_pickle_in_a_run_folder_is_refused_or_ignored(tmp_path):
     file = path / "model.safetensors"
     file.write_bytes(trap)
     state = json.loads((path / "state.json").read_text())
-    state["files"]["model.safetensors"] = len(trap)
-    (path / "state.json").write_text(json.dumps(state))
+    state["files"][file.name], state["sha256"][file.name] = len(trap), file_digest(file)
+    (path / "state.json").write_text(json.dumps(sealed(state)))
     with pytest.raises(CheckpointError, match="not a safetensors file"):
         resume(run, ["train.steps=4"], without=QUIET)
     assert not mark.exists()

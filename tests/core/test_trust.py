@@ -16,6 +16,7 @@ import yaml
 from command import elbowroom
 from elbowroom.component import Owner
 from elbowroom.config import load_config, to_plain
+from elbowroom.digest import sealed
 from elbowroom.errors import ConfigError, PluginError
 from elbowroom.training import resume, train
 from elbowroom.trust import remember, remembered
@@ -58,7 +59,7 @@ def edit(run: Path, name: object, section: str = "weighting") -> None:
     for state in run.glob("checkpoints/*/state.json"):
         record = json.loads(state.read_text())
         record["config"] = config
-        state.write_text(json.dumps(record))
+        state.write_text(json.dumps(sealed(record)))
 
 
 def record(run: Path, place: str, owner: Owner | None) -> None:
