@@ -36,7 +36,9 @@ from .dataset import DataSpec
 from .errors import ConfigError, ElbowroomError
 from .evaluation import Protocol
 from .interrupt import Interrupt
+from .json_file import JSONFileError, is_count, parse_json, read_json
 from .launcher import Ended, Job, Launcher
+from .lock import locked
 from .metric import Subject
 from .point import Point
 from .run_folder import RunFolder, remember_code
@@ -274,7 +276,8 @@ def run_comparison(
 ) -> dict[str, State]:
     """Run what is missing; how every point stands at the end, by name.
 
-    SIGINT and SIGTERM end it cleanly: running points save themselves, and stand as interrupted.
+    SIGINT, SIGTERM and SIGHUP end it cleanly: running points save themselves, and stand as
+    interrupted. A second comparison in the same folder is refused meanwhile.
     """
     for cell in cells:
         if cell.point is not None:
@@ -285,7 +288,7 @@ def run_comparison(
         watch(states)
         return states
     by_name = {cell.name: cell for cell in missing}
-    with Interrupt() as interrupt:
+    with locked(comparison.out, "comparing"), Interrupt() as interrupt:
         watch(states)
         if len(missing) > 1 and jobs > 1:
             _warm_up(comparison.protocol, missing)
@@ -366,12 +369,12 @@ def _warm_up(protocol: Protocol, cells: Sequence[Cell]) -> None:
 def _progress(cell: Cell) -> State:
     """What a running job left word of."""
     noted = _read(cell.job / "progress.json")
-    if not isinstance(noted, list) or len(noted) != 3:
+    if not isinstance(noted, list) or len(noted) != 3 or not all(map(is_count, noted[1:])):
         return State("waiting")
     doing, done, of = noted
     if doing == "training":  # its log says it
         done = last_step(RunFolder(cell.folder).log)
-    return State("running", "", str(doing), int(done), int(of))
+    return State("running", "", str(doing), done, of)
 
 
 def last_step(log: Path) -> int:
@@ -384,25 +387,31 @@ def last_step(log: Path) -> int:
         return 0
     for line in reversed(lines):
         with suppress(ValueError, TypeError, KeyError):
-            return int(json.loads(line)["step"])
+            return int(parse_json(line)["step"])
     return 0
 
 
 def _ended(cell: Cell, event: Ended) -> State:
     """How a job ended."""
-    outcome = _read(cell.job / "outcome.json")
-    if isinstance(outcome, dict) and outcome.get("status") in ("finished", "failed", "interrupted"):
-        return State(outcome["status"], str(outcome.get("reason", "")))
+    if outcome := _outcome(cell):
+        return outcome
     if event.code == 0:
         return State("failed", "it ended without a word")
     how = f"killed by signal {-event.code}" if event.code < 0 else f"exit code {event.code}"
     return State("failed", f"{how}{_last_words(cell.job / 'output.txt')}")
 
 
-def _after_interrupt(cell: Cell) -> State:
+def _outcome(cell: Cell) -> State | None:
+    """What the job itself left word of."""
     outcome = _read(cell.job / "outcome.json")
-    if isinstance(outcome, dict):
+    if isinstance(outcome, dict) and outcome.get("status") in ("finished", "failed", "interrupted"):
         return State(outcome["status"], str(outcome.get("reason", "")))
+    return None
+
+
+def _after_interrupt(cell: Cell) -> State:
+    if outcome := _outcome(cell):
+        return outcome
     began = _read(cell.job / "progress.json") is not None
     return State("interrupted" if began else "waiting")
 
@@ -417,6 +426,6 @@ def _last_words(output: Path) -> str:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        return read_json(path)
+    except JSONFileError:
         return None

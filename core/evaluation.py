@@ -1,13 +1,15 @@
 """Evaluation: figures of a model, each with its protocol beside it.
 
     RUN/evaluation/
-      figures.json     every figure, what it is of, what real data gets, what was left out and why
+      figures.json     every figure, what it is of, what real data gets, what was left out or failed
+                       and why
       samples.png      samples with every class in turn, the first that ``sample`` draws
       reverse.png      their way from noise to data, frames beside each other (elbowroom.reel)
 
 Samples are drawn in chunks, shown to every metric and forgotten: memory does not depend on how many
 there are. Where the data have labels, the samples' are as frequent as the test split's. Which
-metrics there are is the plugins' affair; this file knows none of them.
+metrics there are is the plugins' affair; this file knows none of them. One that fails says so in
+its place and costs the others nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -28,11 +30,13 @@ from torch import Tensor
 from .answers import check_figures, untouched
 from .assembly import build_parts
 from .atomic import replace_file
+from .component import cause
 from .component_spec import ComponentSpec
 from .config import Config, component, parse_spec, to_plain
 from .dataset import Dataset
 from .diffusion import Diffusion
 from .errors import ElbowroomError, IncompatibleError
+from .json_file import JSONFileError, is_count, read_json
 from .metric import LOOK, Figure, Metric, Subject, as_figure
 from .noise import Noise
 from .options import options_of
@@ -90,6 +94,7 @@ class Evaluation:
 
     figures: Mapping[str, Figure]
     skipped: Mapping[str, str]  # metric -> why it says nothing
+    failed: Mapping[str, str]  # metric -> what went wrong in it
     calls_mean: float | None  # network calls a sample; None: none was drawn
     seconds: Mapping[str, float]  # of sampling and of everything else
 
@@ -98,6 +103,7 @@ class Evaluation:
         return {
             "figures": {name: figure.plain() for name, figure in self.figures.items()},
             "skipped": dict(self.skipped),
+            "failed": dict(self.failed),
             "calls_mean": self.calls_mean,
             "seconds": {name: round(value, 2) for name, value in self.seconds.items()},
         }
@@ -120,12 +126,12 @@ def evaluate(
     protocol = protocol or Protocol()
     subject = Subject(data, model, protocol.seed, batch_size, device)
     began = time.perf_counter()
-    metrics, skipped = _prepared(protocol, subject, progress)
-    drawing = [m for m in metrics.values() if m.uses_samples]
+    metrics, skipped, failed = _prepared(protocol, subject, progress)
+    drawing = {name: m for name, m in metrics.items() if m.uses_samples}
     if drawing and model.sampler is None:
         raise ElbowroomError("sampler: samples cannot be drawn, since the config names no sampler")
 
-    calls, spent = 0.0, 0.0
+    calls, spent, seen = 0.0, 0.0, 0
     if drawing:
         progress("drawing samples", 0, protocol.samples)
         labels = labels_like(data, protocol.samples, protocol.seed, batch_size)
@@ -133,9 +139,16 @@ def evaluate(
         for chunk in draw(model, protocol.samples, labels, protocol.seed, batch_size):
             spent += time.perf_counter() - clock
             calls += float(chunk.calls.double().sum())
-            for metric in drawing:
-                with nullcontext() if chunk.first else untouched(metric, chunk.x):
-                    metric.update(chunk.x, chunk.labels)
+            seen += len(chunk.x)
+            for name, metric in drawing.items():
+                if name not in failed:
+                    with (  # one that changes the samples spoils the others' figures: it is raised
+                        nullcontext() if chunk.first else untouched(metric, chunk.x),
+                        _on_its_own(name, failed),
+                    ):
+                        metric.update(chunk.x, chunk.labels)
+            if drawing.keys() <= failed.keys():
+                break  # nobody looks any more
             progress("drawing samples", chunk.first + len(chunk.x), protocol.samples)
             clock = time.perf_counter()
 
@@ -144,30 +157,40 @@ def evaluate(
     if drawing and data.spec.classes is not None:
         drawn["labels"] = "as often as in test"
     for k, (name, metric) in enumerate(metrics.items()):
+        if name in failed:
+            continue
         progress(f"computing {name}", k, len(metrics))
-        with evaluating(model):
-            said = check_figures(metric, metric.compute())
         common = {**(of or {}), **(drawn if metric.uses_samples else {}), "seed": protocol.seed}
-        for key, value in said.items():
-            if key in figures:
-                raise ElbowroomError(f"two metrics say {key!r}: {name} is one of them")
-            figure = as_figure(value)
-            figures[key] = attrs.evolve(figure, of={"metric": name, **figure.of, **common})
+        with _on_its_own(name, failed), evaluating(model):
+            answer = check_figures(metric, metric.compute())
+            said = {key: as_figure(value) for key, value in answer.items()}
+            if twice := said.keys() & figures.keys():
+                raise ElbowroomError(f"it says {min(twice)!r}, as another metric does")
+            figures |= {
+                key: attrs.evolve(figure, of={"metric": name, **figure.of, **common})
+                for key, figure in said.items()
+            }
     whole = time.perf_counter() - began
     return Evaluation(
         figures,
         skipped,
-        calls / protocol.samples if drawing else None,
+        failed,
+        calls / seen if seen else None,
         {"sampling": spent, "rest": whole - spent},
     )
 
 
 def _prepared(
     protocol: Protocol, subject: Subject, progress: Progress
-) -> tuple[dict[str, Metric], dict[str, str]]:
-    """The metrics that fit; one that was asked for by name must."""
+) -> tuple[dict[str, Metric], dict[str, str], dict[str, str]]:
+    """The metrics that fit, why others do not, and what failed.
+
+    One that was asked for by name must fit, and what the user can mend is said before any sample is
+    drawn: these are raised.
+    """
     fitting: dict[str, Metric] = {}
     skipped: dict[str, str] = {}
+    failed: dict[str, str] = {}
     built = protocol.build()
     for k, (name, metric) in enumerate(built.items()):
         progress(f"preparing {name}", k, len(built))
@@ -177,9 +200,22 @@ def _prepared(
             if protocol.metrics:
                 raise
             skipped[name] = str(error)
+        except ElbowroomError:
+            raise
+        except Exception as error:
+            failed[name] = cause(error)
         else:
             fitting[name] = metric
-    return fitting, skipped
+    return fitting, skipped, failed
+
+
+@contextmanager
+def _on_its_own(name: str, failed: dict[str, str]) -> Iterator[None]:
+    """What goes wrong in a metric is written down, the first time, and harms no other."""
+    try:
+        yield
+    except Exception as error:
+        failed.setdefault(name, str(error) if isinstance(error, ElbowroomError) else cause(error))
 
 
 def labels_like(data: Dataset, count: int, seed: int, batch_size: int = LOOK) -> Tensor | None:
@@ -221,6 +257,12 @@ class EvaluationReport:
     def figures(self) -> Mapping[str, Mapping[str, Any]]:
         """Name -> value, standard_error, floor, of."""
         found: Mapping[str, Mapping[str, Any]] = self.record["figures"]
+        return found
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Metric -> what went wrong in it."""
+        found: Mapping[str, str] = self.record["failed"]
         return found
 
 
@@ -301,11 +343,26 @@ def _save_reel(reel: Reel, folder: Path) -> dict[str, Any]:
 def read_evaluation(folder: str | PathLike[str]) -> dict[str, Any] | None:
     """What was written in an evaluation's folder; None where there is nothing whole."""
     try:
-        record = json.loads((Path(folder) / "figures.json").read_text("utf-8"))
-    except (OSError, ValueError):
+        record = read_json(Path(folder) / "figures.json")
+    except JSONFileError:
         return None
-    known = isinstance(record, dict) and record.get("format") == FORMAT
-    return record if known else None
+    return record if isinstance(record, dict) and _is_whole(record) else None
+
+
+def _is_whole(record: Mapping[str, Any]) -> bool:
+    """Has it what every evaluation has?"""
+    maps = ("figures", "skipped", "protocol", "seconds")
+    return (
+        record.get("format") == FORMAT
+        and is_count(record.get("step"))
+        and all(isinstance(record.get(key), dict) for key in maps)
+        and isinstance(record.get("failed", {}), dict)
+        and all(isinstance(figure, dict) for figure in record["figures"].values())
+        and all(figure.keys() >= _FIGURE for figure in record["figures"].values())
+    )
+
+
+_FIGURE = {"value", "standard_error", "better", "floor", "of"}
 
 
 def finite(value: Any) -> Any:

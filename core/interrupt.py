@@ -1,6 +1,7 @@
 """Signals, taken politely: the run finishes its step, saves, and says how to go on.
 
-SIGTERM and SIGINT (Ctrl-C) ask a run to stop; a second SIGINT stops it at once.
+SIGTERM, SIGHUP (the terminal is gone) and SIGINT (Ctrl-C) ask a run to stop; a second SIGINT stops
+it at once. Under nohup SIGHUP is ignored, and stays so.
 """
 
 from __future__ import annotations
@@ -9,6 +10,14 @@ import signal
 import threading
 from types import FrameType, TracebackType
 from typing import Any
+
+
+def _asking() -> list[signal.Signals]:
+    asking = [signal.SIGTERM, signal.SIGINT]
+    hang_up: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on every system
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        asking.append(hang_up)
+    return asking
 
 
 class Interrupt:
@@ -21,7 +30,7 @@ class Interrupt:
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in _asking():
                 self._before[number] = signal.signal(number, self._ask)
         return self
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from .component import cause
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -37,12 +39,13 @@ class RunEvent:
 
 
 class Observers:
-    """The observing plugins of a run. One that fails is left out, with a warning."""
+    """The observing plugins of a run. One that fails is left out, with one warning."""
 
     def __init__(self, hook: Any = None, without: Collection[str] = ()) -> None:
         """``hook`` is pluggy's relay; ``without`` names plugins that shall not be told."""
         self._hook = hook
         self._without = set(without)
+        self.failed: dict[str, str] = {}  # observer -> where and how
 
     def tell(self, happened: str, event: RunEvent) -> None:
         """Call the hook ``happened`` of every observer."""
@@ -54,10 +57,12 @@ class Observers:
                 continue
             try:
                 implementation.function(**dict.fromkeys(implementation.argnames, event))
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # whoever asks to stop uses a signal
                 self._without.add(name)
-                warnings.warn(
-                    f"observer {name} failed in {happened} and is left out from here on: "
-                    f"{type(error).__name__}: {error}",
-                    stacklevel=2,
-                )
+                self.failed[name] = f"in {happened} at step {event.step}: {cause(error)}"
+                with warnings.catch_warnings():
+                    warnings.simplefilter("default")  # where warnings are errors it must go on too
+                    warnings.warn(
+                        f"observer {name} failed {self.failed[name]}; the run goes on without it",
+                        stacklevel=2,
+                    )

@@ -30,10 +30,13 @@ from .atomic import replace_file
 from .config import Config, load_config, to_plain
 from .errors import ElbowroomError
 from .evaluation import Protocol, evaluate_run, evaluation_folder, read_evaluation
+from .json_file import read_json
 from .launcher import ENDS_WITH_INPUT
 from .run_folder import RunError, RunFolder, check_unchanged, remember_code
 from .training import resume, train
 
+FAILED = 1
+_PATIENCE = 120.0  # seconds for another process to leave the folder
 _OFTEN = 0.5  # seconds between notes of progress
 
 
@@ -49,13 +52,18 @@ class Point:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Point:
         """The point in a ``job.json``."""
-        protocol = record["protocol"]
-        return cls(
-            load_config(record["config"]),
-            Path(record["folder"]),
-            Protocol(**{**protocol, "metrics": tuple(protocol["metrics"])}),
-            None if record["like"] is None else Path(record["like"]),
-        )
+        try:
+            protocol = record["protocol"]
+            return cls(
+                load_config(record["config"]),
+                Path(record["folder"]),
+                Protocol(**{**protocol, "metrics": tuple(protocol["metrics"])}),
+                None if record["like"] is None else Path(record["like"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ElbowroomError(
+                f"job.json is not a job: {type(error).__name__}: {error}"
+            ) from None
 
     def record(self) -> dict[str, Any]:
         """Plain data."""
@@ -89,6 +97,12 @@ class Point:
             )
         return latest.step == self.config.train.steps
 
+    @property
+    def damaged(self) -> bool:
+        """Is the run's last checkpoint not what was written? Every byte of it is read."""
+        latest = None if self.run is None else self.run.latest()
+        return latest is not None and bool(latest.damage())
+
     def wanted(self) -> dict[Path, Protocol]:
         """Every evaluation of the run, by its folder: the milestones in order, then the end."""
         train = self.config.train
@@ -104,11 +118,12 @@ class Point:
         }
 
     def missing(self) -> dict[Path, Protocol]:
-        """The evaluations that were not made yet."""
+        """The evaluations that were not made yet, or in which a metric failed."""
+        found = {folder: self._found(folder, asked) for folder, asked in self.wanted().items()}
         return {
             folder: asked
             for folder, asked in self.wanted().items()
-            if self._found(folder, asked) is None
+            if (record := found[folder]) is None or record.get("failed")
         }
 
     def evaluation(self) -> dict[str, Any] | None:
@@ -144,11 +159,14 @@ class Point:
 
 def run_point(job: Path) -> int:
     """Do what is missing of a point; the exit code."""
-    point = Point.of_record(json.loads((job / "job.json").read_text("utf-8")))
+    point = Point.of_record(read_json(job / "job.json"))
     remember_code(point.config)  # also where another machine has trained it
+    if point.folder.is_dir():  # one that was begun before may still be saving itself
+        with RunFolder(point.folder).locked(_PATIENCE):
+            pass
     if not point.trained and point.like is not None and can_adopt(point.config, point.like):
         adopt(point.config, point.folder, point.like)
-    if not point.trained:
+    if not point.trained or (point.missing() and point.damaged):
         note(job, "training", 0, point.config.train.steps)
         if point.run is None:
             result = train(point.config, point.folder)
@@ -165,10 +183,11 @@ def run_point(job: Path) -> int:
             note(job, what, done, of)
             last = time.monotonic()
 
+    failed: dict[str, str] = {}
     for folder, protocol in point.missing().items():
-        evaluate_run(point.folder, (), protocol, out=folder, progress=progress)
-    _end(job, "finished", "")
-    return 0
+        failed |= evaluate_run(point.folder, (), protocol, out=folder, progress=progress).failed
+    _end(job, "finished", "; ".join(f"{name} failed: {why}" for name, why in failed.items()))
+    return FAILED if failed else 0
 
 
 def note(job: Path, what: str, done: int, of: int) -> None:

@@ -6,6 +6,7 @@ video and without a file for each frame. Pixels are the data's own; a page enlar
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import attrs
 import torch
 from torch import Tensor
 
+from .atomic import write_atomically
 from .dataset import DataSpec
 from .level import Level
 from .noise import Noise
@@ -105,7 +107,9 @@ def save_small_png(picture: Tensor, path: Path) -> None:
     colours = image.getcolors(256)
     if colours is not None:
         image = image.quantize(len(colours), dither=Image.Dither.NONE)
-    image.save(path, format="PNG", optimize=True)
+    content = io.BytesIO()
+    image.save(content, format="PNG", optimize=True)
+    write_atomically(path, content.getvalue())
 
 
 __all__ = ["Reel", "Sheet", "save_small_png"]

@@ -93,6 +93,7 @@ def _point(comparison: Comparison, cell: Cell, state: State) -> dict[str, Any]:
         "commands": comparison.commands(cell),
         "figures": found.get("figures", {}),
         "skipped": found.get("skipped", {}),
+        "failed": found.get("failed", {}),  # metrics
         "step": found.get("step"),
         "parameters": found.get("parameters"),
         "calls": found.get("calls_mean"),

@@ -112,7 +112,7 @@ def compare(
     if said & {"interrupted", "waiting"}:
         console(stderr=True).print("interrupted: the same command goes on from here")
         raise typer.Exit(INTERRUPTED)
-    if "failed" in said:
+    if "failed" in said or any(point["failed"] for point in results["points"]):
         raise typer.Exit(FAILED)
 
 
@@ -214,7 +214,7 @@ class _Lines:
         clock = f"{time.monotonic() - self._began:6.0f} s  {self._labels[name]}: "
         if state.status == "running":
             return f"{clock}{state.doing} {state.done}/{state.of}"
-        if state.status == "finished":
+        if state.status == "finished" and not state.reason:
             return clock + ("finished already" if before is None else "finished")
         return f"{clock}{state.status}{': ' if state.reason else ''}{state.reason}"
 
@@ -238,6 +238,9 @@ def print_results(results: Mapping[str, Any]) -> None:
                     (f"{point['label']} · seed {point['seed']}: ", "bold"), (words, style)
                 )
             )
+        for name, why in point["failed"].items():
+            where = f"{point['label']} · seed {point['seed']}: "
+            out.print(Text.assemble((where, "bold"), (f"{name} failed: {why}", "red")))
     out.print(_budget_words(results["budgets"]))
     if results["paper"]:
         out.print(_paper_table(results))

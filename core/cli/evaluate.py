@@ -37,6 +37,7 @@ Features = Annotated[
 ]
 Samples = Annotated[int, typer.Option(metavar="N", min=2, help="How many samples to draw.")]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")]
+FAILED = 1  # a metric did: what the others say is written all the same
 Checkpoint = Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")]
 
 
@@ -90,9 +91,11 @@ def evaluate(
         )
     if json:
         print_json({"folder": str(report.folder), **report.record})
-        return
-    _print(report.record)
-    console().print(f"written to {report.folder / 'figures.json'}", markup=False)
+    else:
+        _print(report.record)
+        console().print(f"written to {report.folder / 'figures.json'}", markup=False)
+    if report.failed:
+        raise typer.Exit(FAILED)
 
 
 @contextmanager
@@ -130,11 +133,14 @@ def _print(record: Mapping[str, Any]) -> None:
             "" if nothing is None else f"{nothing:.5g}",
             Text(protocol_words(figure["of"]), style="dim"),
         )
+    for name, why in record["failed"].items():
+        listing.add_row(Text(name), Text("failed", style="red"), "", "", Text(why, style="red"))
     out.print(listing)
     figures: list[Mapping[str, Any]] = list(record["figures"].values())
     common: Mapping[str, Any] = figures[0]["of"] if figures else {}
     calls = record["calls_mean"]
-    words = [f"{common.get('run')}, {common.get('weights')}", f"seed {common.get('seed')}"]
+    words = [f"{common.get('run')}, {common.get('weights')}"] if figures else []
+    words.append(f"seed {record['protocol']['seed']}")
     if calls is not None:
         words.append(f"{record['protocol']['samples']} samples of {calls:.4g} network calls each")
     out.print(Text(" · ".join(words)))
@@ -143,8 +149,8 @@ def _print(record: Mapping[str, Any]) -> None:
     )
     for name, figure in record["figures"].items():
         if figure.get("vacuous"):
-            words = f"{name} is vacuous: ", "worse than that of a model that knows nothing"
-            out.print(Text.assemble((words[0], "red"), words[1]))
+            why = "worse than that of a model that knows nothing"
+            out.print(Text.assemble((f"{name} is vacuous: ", "red"), why))
     for name, reason in record["skipped"].items():
         out.print(Text.assemble((f"{name} left out: ", "yellow"), reason))
 

@@ -22,6 +22,11 @@ def unfinished_section(results: Mapping[str, Any]) -> Markup | None:
         for point in results["points"]
         if point["status"] != "finished"
     ]
+    rows += [
+        tag("li", tag("b", f"{point['label']} · seed {point['seed']}"), f" {name} failed: {why}")
+        for point in results["points"]
+        for name, why in point.get("failed", {}).items()
+    ]
     if not rows:
         return None
     return section("Not finished", "failed", tag("ul", rows, class_="failed"))

@@ -122,11 +122,14 @@ def _die_at(moment: str, nth: int) -> None:
     setattr(owner, moment, dying)
 
 
+_SIGNALS = {"term": signal.SIGTERM, "int": signal.SIGINT, "hup": signal.SIGHUP}
+
+
 def signals(folder: Path) -> dict:
-    """SIGTERM; SIGINT; SIGINT twice; each to a run of many steps."""
+    """SIGTERM; SIGINT; SIGHUP; SIGINT twice; each to a run of many steps."""
     codes = {}
     config = tiny_config(steps=100_000, save_every=100_000)
-    for name, number in {"term": signal.SIGTERM, "int": signal.SIGINT}.items():
+    for name, number in _SIGNALS.items():
         pid = child(go(folder / name, config))
         while not (folder / name / "log.jsonl").exists():
             time.sleep(0.02)
@@ -146,6 +149,35 @@ def signals(folder: Path) -> dict:
 
     codes["twice"] = ended(child(twice))
     return codes
+
+
+def losses(folder: Path) -> dict:
+    """The run's folder is deleted, or changed for a file, while it trains; and one under nohup."""
+    codes = {}
+    config = tiny_config(steps=100_000, save_every=100_000, log_every=1)
+    for name in ("deleted", "a file"):
+        pid = child(go(folder / name, config))
+        while not (folder / name / "log.jsonl").exists():
+            time.sleep(0.02)
+        (folder / name).rename(folder / f"{name} was here")
+        if name == "a file":
+            (folder / name).write_text("")
+        codes[name] = ended(pid)
+
+    def under_nohup():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        real = Training.step
+
+        def step(self, n):
+            real(self, n)
+            os.kill(os.getpid(), signal.SIGHUP)
+
+        Training.step = step
+        return train(tiny_config(steps=3), folder / "nohup", without=QUIET)
+
+    codes["nohup"] = ended(child(under_nohup))
+    errors = [p.read_text() for p in sorted(folder.glob("error-*"), key=changed)]
+    return {"codes": codes, "errors": errors}
 
 
 def quota(folder: Path) -> dict:
@@ -178,6 +210,7 @@ def quota(folder: Path) -> dict:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
     tiny_config()  # loads the plugins
     torch.func.jvp(torch.sin, (torch.ones(()),), (torch.ones(()),))  # what this imports
     target = Path(sys.argv[2])
@@ -185,6 +218,7 @@ if __name__ == "__main__":
         "random": lambda: random_kills(target, int(sys.argv[3])),
         "saving": lambda: kills_while_saving(target),
         "signals": lambda: signals(target),
+        "losses": lambda: losses(target),
         "quota": lambda: quota(target),
     }
     print(json.dumps(scenarios[sys.argv[1]]()))

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import signal
 import statistics
 
@@ -20,8 +21,10 @@ from elbowroom.config import load_config
 from elbowroom.errors import ConfigError
 from elbowroom.evaluation import Protocol, evaluation_folder, read_evaluation
 from elbowroom.launcher import Ended, Launcher
+from elbowroom.lock import LockedError, locked
 from elbowroom.paper import ROWS
 from elbowroom.plugins.launchers.local import Local
+from elbowroom.report.facts import unfinished_section
 from elbowroom.results import as_csv, best_of, budgets, collect, summary, write_results
 from elbowroom.run_folder import RunFolder
 from elbowroom.training import resume
@@ -330,6 +333,60 @@ def test_a_failed_point_has_its_reason_and_the_others_go_on(tmp_path):
     again = Here()
     run_comparison(made, cells, again)
     assert again.ran == [cells[0].name]  # what failed in running is tried again
+
+
+def test_a_failed_metric_of_a_point_is_reported_and_tried_again(tmp_path):
+    """The point is finished and has its other figures; the next call evaluates it anew."""
+    (tmp_path / "sick.py").write_text(SICK)
+    sick = f"{tmp_path / 'sick.py'}:Sick"
+    asked = attrs.evolve(PROTOCOL, metrics=("bpd", sick))
+    made = comparison(tmp_path, protocol=asked)
+    cells = made.cells()
+    states = run_comparison(made, cells, Here())
+    (state,) = states.values()
+    assert state.status == "finished" and "RuntimeError: unwell" in state.reason
+    results = collect(made, cells, states)
+    (point,) = results["points"]
+    assert "bits_per_dim" in point["figures"] and point["failed"].keys() == {sick}
+    assert "unwell" in unfinished_section(results)
+    again = Here()
+    run_comparison(made, cells, again)
+    assert again.ran == [cells[0].name]
+
+
+SICK = """
+from elbowroom import Metric
+
+class Sick(Metric):
+    uses_samples = False
+
+    def compute(self):
+        raise RuntimeError("unwell")
+"""
+
+
+def test_a_point_whose_last_checkpoint_is_damaged_is_trained_again_from_the_one_before(tmp_path):
+    """Figures of the end are of the end; and the end is what it was."""
+    made = attrs.evolve(comparison(tmp_path), overrides=("train.steps=8",))
+    cells = made.cells()
+    run_comparison(made, cells, Here())
+    run = cells[0].folder
+    before = (run / "checkpoints/step-000000008/ema.safetensors").read_bytes()
+    (run / "checkpoints/step-000000008/ema.safetensors").write_bytes(before[:-1] + b"\7")
+    shutil.rmtree(evaluation_folder(run))
+    with pytest.warns(UserWarning, match="step-000000008 is left aside"):
+        states = run_comparison(made, cells, Here())
+    assert {state.status for state in states.values()} == {"finished"}
+    assert read_evaluation(evaluation_folder(run))["step"] == 8
+    assert (run / "checkpoints/step-000000008/ema.safetensors").read_bytes() == before
+
+
+def test_two_comparisons_cannot_run_in_one_folder(tmp_path):
+    """The second is told so before it touches the first one's jobs."""
+    made = comparison(tmp_path)
+    with locked(made.out, "comparing"), pytest.raises(LockedError, match="another process is comp"):
+        run_comparison(made, made.cells(), Here())
+    assert not (made.out / "jobs").exists()
 
 
 class Dies(Launcher):

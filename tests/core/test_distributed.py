@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
+from elbowroom.config import dump_yaml
 from elbowroom.distributed import Ranks, ranks
 from elbowroom.errors import ConfigError, ElbowroomError
 from elbowroom.run_folder import RunFolder
@@ -109,6 +111,42 @@ def test_an_error_of_the_first_rank_reaches_all(tmp_path):
     train(config(steps=2), tmp_path / "two/ddp-masked", without=QUIET)
     for said in torchrun(tmp_path / "two", "ddp"):
         assert "has a run already" in said["ddp"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_torchrun_asked_to_stop_saves_the_run_which_goes_on(tmp_path, number):
+    """It hands the signal on; ranks finish their step, save and end. Its own exit code is 1."""
+    path, run = tmp_path / "config.yaml", tmp_path / "run"
+    path.write_text(dump_yaml(config(steps=100_000, save_every=100_000, evaluate_every=None)))
+    launched = _torchrun_elbowroom("train", path, "--out", run)
+    while not RunFolder(run).log.exists() and launched.poll() is None:
+        time.sleep(0.05)
+    launched.send_signal(number)
+    said, words = launched.communicate(timeout=120)
+    assert launched.returncode == 1, words
+    assert "go on with" in said and "SignalException" in words
+    (saved,) = found(run)
+    assert 0 < saved.step < 100_000
+    again = _torchrun_elbowroom("train", "--resume", run, f"train.steps={saved.step + 2}")
+    _, words = again.communicate(timeout=120)
+    assert again.returncode == 0, words
+    assert found(run)[-1].step == saved.step + 2
+
+
+def _torchrun_elbowroom(*arguments):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", "-m", "elbowroom", *map(str, arguments)]
+    command += ["--without", "console", "--without", "tensorboard"]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)},
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509  # no threads
+    )
 
 
 def test_a_batch_must_divide_among_the_ranks():

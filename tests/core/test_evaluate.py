@@ -74,6 +74,27 @@ class SameName(Plain):
         return {"mean": 3.0}
 
 
+class Fails(Metric):
+    """Fails where it is told to."""
+
+    def __init__(self, at: str = "compute") -> None:
+        self.at = at
+
+    def _fail(self, place):
+        if place == self.at:
+            raise ZeroDivisionError("by nought")
+
+    def prepare(self, subject):
+        self._fail("prepare")
+
+    def update(self, samples, labels):
+        self._fail("update")
+
+    def compute(self):
+        self._fail("compute")
+        return {"never": 1.0}
+
+
 def model_of(process="masked"):
     parts = build_parts(tiny_config(process))
     return build_model(parts), parts.data
@@ -194,10 +215,33 @@ def test_a_usual_metric_that_does_not_fit_is_left_out_with_its_reason(monkeypatc
 def test_two_metrics_cannot_say_the_same():
     """A figure has one meaning; and a metric is named once."""
     model, data = model_of()
-    with pytest.raises(ElbowroomError, match="two metrics say 'mean'"):
-        evaluate(model, data, protocol(f"{HERE}:Watcher", f"{HERE}:SameName"))
+    found = evaluate(model, data, protocol(f"{HERE}:Watcher", f"{HERE}:SameName"))
+    assert found.figures["mean"].of["metric"] == f"{HERE}:Watcher"
+    assert found.failed == {f"{HERE}:SameName": "it says 'mean', as another metric does"}
     with pytest.raises(ElbowroomError, match="twice"):
         protocol(f"{HERE}:Plain", f"{HERE}:Plain").build()
+
+
+@pytest.mark.parametrize("at", ["prepare", "update", "compute"])
+def test_a_metric_that_fails_loses_nothing_of_the_others(at):
+    """Wherever it fails: its failure stands in its place, with the line it comes from."""
+    model, data = model_of()
+    asked = protocol(f"{{name: '{HERE}:Fails', at: {at}}}", f"{HERE}:Watcher", f"{HERE}:Plain")
+    found = evaluate(model, data, asked)
+    assert found.figures.keys() == {"mean", "one"}
+    (why,) = found.failed.values()
+    assert why.startswith("ZeroDivisionError: by nought (") and "test_evaluate.py, line" in why
+    assert found.plain()["failed"] == found.failed
+
+
+def test_a_failed_metric_ends_the_command_with_1_after_the_rest_is_written(run, tmp_path):
+    """The table and the file have both, the figures and the failure."""
+    asked = ("--metric", f"{HERE}:Plain", "--metric", f"{HERE}:Fails", "--samples", 4)
+    ended = elbowroom("evaluate", run, *asked, "--out", tmp_path / "found")
+    assert ended.code == 1
+    assert "by nought" in ended.out and "one" in ended.out
+    record = read_evaluation(tmp_path / "found")
+    assert record["figures"].keys() == {"one"} and record["failed"].keys() == {f"{HERE}:Fails"}
 
 
 def test_metrics_take_options_and_the_common_feature_network():

@@ -58,10 +58,20 @@ def test_a_kill_between_any_two_writes_of_a_save_changes_nothing(tmp_path):
 
 def test_signals_have_their_own_exit_codes(tmp_path):
     """Asked to stop: saved, 75. Asked twice from the keyboard: at once, 130."""
-    assert scenario("signals", tmp_path) == {"term": 75, "int": 75, "twice": 130}
-    for name in ("term", "int"):
+    assert scenario("signals", tmp_path) == {"term": 75, "int": 75, "hup": 75, "twice": 130}
+    for name in ("term", "int", "hup"):
         assert found(tmp_path / name)[-1].step > 0
     assert found(tmp_path / "twice") == []
+
+
+def test_a_folder_that_goes_while_it_is_trained_in_is_one_sentence(tmp_path):
+    """Deleted, or another thing in its place: exit code 2. Under nohup a SIGHUP is nothing."""
+    told = scenario("losses", tmp_path)
+    assert told["codes"] == {"deleted": 2, "a file": 2, "nohup": 0}
+    for error in told["errors"]:
+        assert error.startswith("cannot write to")
+        assert "\n" not in error
+    assert not (tmp_path / "deleted").exists()
 
 
 def test_a_full_disk_is_one_clear_error_and_nothing_saved_is_lost(tmp_path):

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import signal
+import warnings
 
 import pytest
 import torch
@@ -226,11 +227,35 @@ def test_an_observer_that_fails_is_left_out_and_the_others_go_on(tmp_path):
     manager.register(Broken(), "pkg/broken")
     manager.register(muted, "pkg/muted")
     observers = Observers(manager.hook, without={"muted"})
-    with pytest.warns(UserWarning, match="pkg/broken failed in step_logged.*disk full"):
+    with pytest.warns(UserWarning, match="pkg/broken failed in step_logged at step 1: .*disk full"):
         observers.tell("step_logged", RunEvent(tmp_path, 1, 5, {}))
-    observers.tell("step_logged", RunEvent(tmp_path, 2, 5, {}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it was said once
+        observers.tell("step_logged", RunEvent(tmp_path, 2, 5, {}))
     assert sound.steps == [1, 2]
     assert muted.steps == []
+    assert list(observers.failed) == ["pkg/broken"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), RuntimeError("no"), AssertionError()])
+def test_an_observer_cannot_end_a_run(tmp_path, error):
+    """Neither by exiting, nor where warnings are errors; the result says which failed."""
+    import pluggy
+    from elbowroom.hookspecs import Hooks, hookimpl
+
+    class Broken:
+        @hookimpl
+        def run_started(self, event):
+            raise error
+
+    manager = pluggy.PluginManager("elbowroom")
+    manager.add_hookspecs(Hooks)
+    manager.register(Broken(), "pkg/broken")
+    observers = Observers(manager.hook)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        observers.tell("run_started", RunEvent(tmp_path, 0, 5, {}))
+    assert type(error).__name__ in observers.failed["pkg/broken"]
 
 
 def test_dropout_is_seeded_as_torch_seeds_it_and_nothing_is_kept():
