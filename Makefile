@@ -8,7 +8,7 @@ JOBS ?= 2
 # One thread a test worker: several workers with several threads each get in each other's way.
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: demo test test-all lint types format docs clean
+.PHONY: demo test test-all test-chaos lint types format docs clean
 
 demo: $(STAMP)
 	$(BIN)/elbowroom compare digits train.steps=250 train.log_every=10 train.evaluate_every=125 \
@@ -21,6 +21,10 @@ test: lint types
 test-all: $(STAMP)
 	$(BIN)/python -m pip install --quiet -e ".[hf,ray]"
 	$(TEST) -m "slow or extra"
+
+# Random kills, damages, full disks and configs: see tests/chaos/__main__.py for its settings.
+test-chaos: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -1,0 +1,1 @@
+"""Random kills, damages, full disks and configs: `make test-chaos`."""
