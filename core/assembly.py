@@ -10,6 +10,7 @@ from .component_spec import ComponentSpec, build_nested
 from .config import Config
 from .errors import ConfigError, IncompatibleError
 from .schema import component
+from .sizes import check_example, check_network, check_path
 
 if TYPE_CHECKING:
     from .dataset import Dataset, DataSpec
@@ -47,11 +48,13 @@ def build_parts(
         data = config.data.build()
         spec = data.spec
     if spec is not None:
+        check_example(spec)
         process = process.bind(spec)
     sampler: Sampler | None = None if config.sampler is None else config.sampler.build()
     if config.sampler is not None and sampler is not None:
         _check_sampler(config.sampler, sampler, config.process, process)
         _check_guidance(sampler, config)
+        check_path(sampler.steps)
     schedule_spec = config.schedule or natural_schedule(process, registry)
     config, schedule = attrs.evolve(config, schedule=schedule_spec), schedule_spec.build()
     return Parts(config, process, schedule, config.weighting.build(), data, spec, sampler)
@@ -86,6 +89,7 @@ def build_model(parts: Parts) -> Diffusion:
         raise ConfigError(f"{missing}: a model needs one, and this config names none")
     parts.process.check_schedule(parts.schedule)
     signature = parts.process.signature()
+    check_network(config.denoiser, signature)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         denoiser = config.denoiser.build(signature)

@@ -39,6 +39,7 @@ from .digest import file_digest, is_sealed, sealed
 from .distributed import Ranks, assign, whole
 from .errors import ElbowroomError
 from .json_file import JSONFileError, is_count, is_number, read_json
+from .wording import bytes_in_words
 
 FORMAT = 2
 _WITHOUT_DIGESTS = 1  # the format before them
@@ -302,8 +303,8 @@ def check_room(folder: Path, size: int) -> None:
         free = shutil.disk_usage(folder).free
         if free < size:
             raise CheckpointError(
-                f"no room in {folder}: a checkpoint takes {_human(size)}, "
-                f"and {_human(free)} are free"
+                f"no room in {folder}: a checkpoint takes {bytes_in_words(size)}, "
+                f"and {bytes_in_words(free)} are free"
             )
         with probe.open("wb") as file:  # a quota shows itself only when space is really asked for
             with contextlib.suppress(OSError):  # a file without a name goes with the process
@@ -324,17 +325,9 @@ def _cannot_write(path: Path, error: Exception, size: int | None = None) -> str:
     full = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
     code = getattr(error, "errno", None)
     if code in full or any(os.strerror(number) in words for number in full):
-        need = f" (a checkpoint takes {_human(size)})" if size else ""
+        need = f" (a checkpoint takes {bytes_in_words(size)})" if size else ""
         return f"no room to write {path}{need}: {words}; free some space, or choose another folder"
     return f"cannot write {path}: {words}"
-
-
-def _human(size: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} TiB"
 
 
 # -- between files and models

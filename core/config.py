@@ -66,13 +66,14 @@ def _maybe(kind: str) -> dict[str, Any]:
 _share: Any = and_(ge(0), le(1))
 _decay: Any = and_(ge(0), lt(1))
 _count_or_none: Any = optional(ge(1))
+_steps: Any = and_(ge(1), lt(2**31 - 1))  # noise is numbered by steps; the last one validates
 
 
 @attrs.frozen(kw_only=True)
 class Objective:
     """How the bound is estimated."""
 
-    steps: int | None = attrs.field(default=None, validator=_count_or_none)  # None: continuous
+    steps: int | None = attrs.field(default=None, validator=optional(_steps))  # None: continuous
     times: ComponentSpec = attrs.field(metadata=_usual("time_sampler", "stratified"))
     normalise: Literal["batch", "units"] = "batch"  # divide by examples, or by what was asked
 
@@ -81,7 +82,7 @@ class Objective:
 class Train:
     """How the network is fitted: AdamW, a warm-up, then a cosine down to zero."""
 
-    steps: int = attrs.field(default=1000, validator=ge(1))
+    steps: int = attrs.field(default=1000, validator=_steps)
     batch_size: int = attrs.field(default=128, validator=ge(1))  # over all ranks
     learning_rate: float = attrs.field(default=1e-3, validator=gt(0))
     warmup: int = attrs.field(default=100, validator=ge(0))

@@ -43,6 +43,7 @@ from .options import options_of
 from .picture import has_picture
 from .reel import Reel, save_small_png
 from .sampling import draw, evaluating, load_run
+from .sizes import check_labels
 
 FORMAT = 2  # 1: samples had every class equally often
 USUAL_METRICS = ("bpd", "fid", "kid", "is", "neighbours")
@@ -124,6 +125,7 @@ def evaluate(
     ``of`` is what every figure shall say of the model.
     """
     protocol = protocol or Protocol()
+    check_labels(protocol.samples)
     subject = Subject(data, model, protocol.seed, batch_size, device)
     began = time.perf_counter()
     metrics, skipped, failed = _prepared(protocol, subject, progress)

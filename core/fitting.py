@@ -37,6 +37,7 @@ from .fault import NonFiniteError, dump, not_finite, numbers
 from .interrupt import Interrupt
 from .observer import Observers, RunEvent
 from .run_folder import LogSoFar, RunFolder
+from .sizes import check_batch, check_room_to_train
 from .update import Training, check_label_dropout
 from .validation import pictures, validate
 
@@ -129,6 +130,8 @@ def fit(
 def check_run(model: Diffusion, data: Dataset, options: Train, on: Ranks) -> None:
     """Refuse what can be known to fail, or to train in silence for nothing, before it begins."""
     check_label_dropout(model, options, data.spec.classes)
+    check_batch(options, model.process.signature(), on)
+    check_room_to_train(model, options, on)
     check_training(model, data, on.device)
 
 

@@ -39,6 +39,7 @@ from .noise import Noise
 from .picture import Animation, has_picture, pixels, save_png, tiled
 from .run_folder import RunFolder, warn_of_changes
 from .sampler import Frame
+from .sizes import check_labels, check_samples
 from .trained_levels import ends_of, warn_beyond
 
 Labels = int | Sequence[int] | Tensor | None
@@ -74,6 +75,8 @@ def draw(
         raise ElbowroomError("sampler: this model has none, name one in its config")
     if count < 1 or batch_size < 1:
         raise ElbowroomError(f"cannot draw {count} samples, {batch_size} at a time")
+    check_labels(count)
+    check_samples(min(count, batch_size), model.process.data)
     told = labels_of(model, count, labels)
     warn_beyond(model)
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
@@ -298,6 +301,7 @@ def _into(
     import numpy as np
 
     model, data = loaded.model, loaded.model.process.data
+    check_samples(count, data)
     film = Film(model) if has_picture(data.shape) else None
     shown: list[float] = []  # seconds spent on drawing, which is not sampling
 

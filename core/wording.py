@@ -24,6 +24,15 @@ _WORDS: dict[Any, str] = {
 }  # fmt: skip
 
 
+def bytes_in_words(size: float) -> str:
+    """``1.5 GiB``."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"
+
+
 def dotted(trail: Trail) -> str:
     """``train.betas[1]``."""
     text = ""
