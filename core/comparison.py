@@ -19,6 +19,7 @@ import itertools
 import json
 import re
 import shlex
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from hashlib import sha256
@@ -347,8 +348,17 @@ def _written(cell: Cell) -> Job:
         replace_file(cell.job / "job.json", json.dumps(cell.point.record(), indent=1).encode())
     except OSError as error:
         raise ElbowroomError(f"cannot write to {cell.job}: {error.strerror}") from error
-    command = ("-m", "elbowroom.point", str(cell.job.resolve()))
+    command = (*_same_imports(), "-m", "elbowroom.point", str(cell.job.resolve()))
     return Job(cell.name, command, cell.job / "output.txt")
+
+
+def _same_imports() -> tuple[str, ...]:
+    """``python -m`` imports from the working folder, and the command elbowroom does not.
+
+    A job shall import nothing that this process would not: the folder may be a stranger's.
+    """
+    from_here = {"", str(Path.cwd())} & set(sys.path)
+    return () if from_here or sys.version_info < (3, 11) else ("-P",)
 
 
 def _warm_up(protocol: Protocol, cells: Sequence[Cell]) -> None:

@@ -26,7 +26,9 @@ def locked(folder: Path, doing: str, patience: float = 0.0) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            file = stack.enter_context((folder / LOCK).open("w"))
+            if (folder / LOCK).is_symlink() or (folder / LOCK).is_fifo():  # a stranger's, perhaps
+                raise ElbowroomError(f"{folder / LOCK} is no plain file: take it away")
+            file = stack.enter_context((folder / LOCK).open("a"))
         except OSError as error:
             raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
         end = time.monotonic() + patience

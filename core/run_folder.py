@@ -240,6 +240,8 @@ class RunFolder:
     def append(self, row: Mapping[str, Any]) -> bytes:
         """One line of the log; what was written."""
         line = _line(row)
+        if self.log.is_symlink():  # a stranger's run may hold any link
+            raise RunError(f"{self.log} is a link, and a run writes through none: take it away")
         with _writing(self.log), self.log.open("ab") as file:
             file.write(line)
         return line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -25,15 +27,15 @@ def model_card(run: Loaded, config: Config) -> str:
     parameters = sum(p.numel() for p in run.model.denoiser.parameters())
     sampler = config.sampler.name if config.sampler else "ancestral"
     names = {
-        "Data": f"`{config.data.name if config.data else '?'}`: "
+        "Data": f"{_words(config.data.name if config.data else '?')}: "
         f"{' × '.join(map(str, data.shape))} integers of {data.levels} levels"
         + (f", {data.classes} classes" if data.classes else ""),
-        "Process": f"`{config.process.name}`",
-        "Schedule": f"`{config.schedule.name if config.schedule else 'natural'}`",
-        "Weighting": f"`{config.weighting.name}`",
-        "Network": f"`{config.denoiser.name if config.denoiser else '?'}`, "
+        "Process": _words(config.process.name),
+        "Schedule": _words(config.schedule.name if config.schedule else "natural"),
+        "Weighting": _words(config.weighting.name),
+        "Network": f"{_words(config.denoiser.name if config.denoiser else '?')}, "
         f"{parameters:,} parameters",
-        "Sampler": f"`{sampler}`",
+        "Sampler": _words(sampler),
         "Weights": f"exponential moving average at step {run.checkpoint.step:,}",
     }
     labels = ", class_labels=0" if data.classes else ""
@@ -43,7 +45,7 @@ def model_card(run: Loaded, config: Config) -> str:
             write_yaml(header).rstrip(),
             "---",
             "",
-            f"# {run.folder.path.resolve().name}",
+            f"# {_words(run.folder.path.resolve().name)}",
             "",
             "A diffusion model trained with elbowroom.",
             "",
@@ -69,9 +71,7 @@ def model_card(run: Loaded, config: Config) -> str:
             "",
             "## Config",
             "",
-            "```yaml",
-            dump_yaml(config).rstrip(),
-            "```",
+            *_fenced("yaml", dump_yaml(config).rstrip()),
             "",
             "## Provenance",
             "",
@@ -87,7 +87,7 @@ def _figures(run: Loaded) -> Iterator[str]:
         yield "| figure | value | of |"
         yield "| --- | --- | --- |"
         for name, figure in evaluation["figures"].items():
-            yield f"| {name} | {_number(figure)} | {_of(figure.get('of', {}))} |"
+            yield f"| {_words(name)} | {_number(figure)} | {_of(figure.get('of', {}))} |"
         return
     validation = run.checkpoint.state.get("validation", {})
     if not validation:
@@ -96,18 +96,18 @@ def _figures(run: Loaded) -> Iterator[str]:
     yield "| figure | value |"
     yield "| --- | --- |"
     for name, value in validation.items():
-        yield f"| {name} | {value:.6g} |"
+        yield f"| {_words(name)} | {_number({'value': value})} |"
 
 
 def _number(figure: Mapping[str, Any]) -> str:
     value, error = figure.get("value"), figure.get("standard_error")
-    if value is None:
+    if not isinstance(value, int | float):
         return "-"
-    return f"{value:.6g}" + ("" if error is None else f" ± {error:.2g}")
+    return f"{value:.6g}" + (f" ± {error:.2g}" if isinstance(error, int | float) else "")
 
 
 def _of(protocol: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}: {value}" for key, value in protocol.items()).replace("|", "/")
+    return _words(", ".join(f"{key}: {value}" for key, value in protocol.items()))
 
 
 def _provenance(config: Config) -> Iterator[str]:
@@ -116,6 +116,19 @@ def _provenance(config: Config) -> Iterator[str]:
     yield "| --- | --- |"
     for path, owner in record["components"].items():
         said = " ".join(str(owner[key]) for key in ("distribution", "version") if key in owner)
-        yield f"| {path} | {said or 'a file of the author'} |"
+        yield f"| {_words(path)} | {_words(said or 'a file of the author')} |"
     for name, version in record["versions"].items():
         yield f"| {name} | {version} |"
+
+
+def _words(text: Any) -> str:
+    """A text in one line that is neither markup nor Markdown, whoever chose it."""
+    plain = html.escape(" ".join(str(text).split()))
+    return re.sub(r"[|`*\[\]!\\~#]", lambda sign: f"&#{ord(sign[0])};", plain)
+
+
+def _fenced(language: str, text: str) -> Iterator[str]:
+    """A block of code that no line inside can end."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield from (f"{fence}{language}", text, fence)

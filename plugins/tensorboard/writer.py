@@ -34,7 +34,9 @@ def start(event: RunEvent) -> None:
     purge = event.step + 1 if event.step else None  # steps logged twice are shown once
     writer = SummaryWriter(str(folder), purge_step=purge)
     _open[event.folder] = writer
-    text = "\n".join(f"    {key}: {value}" for key, value in flat(event.config))
+    lines = (f"{key}: {value}".splitlines() for key, value in flat(event.config))
+    # every line indented: TensorBoard reads Markdown, and a value may hold more than one line
+    text = "\n".join(f"    {line}" for several in lines for line in several)
     writer.add_text("config", text, event.step)
 
 

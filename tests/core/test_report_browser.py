@@ -165,3 +165,36 @@ def test_dark_is_dark_and_light_is_light(browser, report):
         shades[scheme] = sum(map(int, colour.strip("rgb()").split(",")))
         context.close()
     assert shades["light"] > 600 > 200 > shades["dark"]
+
+
+HOSTILE = (
+    "</script></style></title></textarea><script>window.hacked = 1</script>"
+    "<img src=x onerror='window.hacked = 1'>\"><svg onload=window.hacked=1>'"
+    "<b class=hacked>--><!--{{7*7}}]]>"
+)
+_STRUCTURE = ("status", "folder", "name", "points", "shown", "better", "checkpoint")
+_WORDS = ("values", "vary", "skipped", "of", "budget")
+
+
+def _hostile(value, key=""):
+    """The same with something to run in every text, and in every key that is shown."""
+    if isinstance(value, str):
+        return value if key in _STRUCTURE else value + HOSTILE
+    if isinstance(value, dict):
+        named = key in _WORDS
+        return {(k + HOSTILE if named else k): _hostile(v, k) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hostile(item, key) for item in value]
+    return value
+
+
+def test_no_text_anywhere_becomes_markup(browser, tmp_path):
+    """Labels, reasons, commands, budgets, protocols, titles are shown, and none of it runs."""
+    made = results(tmp_path, ("gaussian", "masked", "broken"), paper=True, seeds=2)
+    page = browser.new_context().new_page()
+    page.goto(write_report(_hostile(made), tmp_path).as_uri())
+    page.locator("figure.chart svg").first.hover()
+    assert page.evaluate("window.hacked") is None
+    assert page.locator(".hacked").count() == 0
+    assert page.locator("img[src=x], svg[onload]").count() == 0
+    assert "window.hacked" in page.locator("body").inner_text()

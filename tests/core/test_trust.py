@@ -350,3 +350,65 @@ def test_an_override_vouches_for_what_it_names_alone(stranger, tmp_path):
     with pytest.raises(ConfigError, match=r"evil\.py"):
         er.load(stranger, ("schedule=cosine",))
     assert not (tmp_path / "given" / "evil.was-run").exists()
+
+
+# -- what a folder may hold beside code
+
+
+@pytest.mark.parametrize("name", [".lock", "log.jsonl"])
+def test_a_run_writes_through_no_link(stranger, tmp_path, name):
+    """A link in a stranger's run would have a file of yours emptied or written to."""
+    mine = tmp_path / "mine.txt"
+    mine.write_text("precious")
+    (stranger / name).unlink(missing_ok=True)
+    (stranger / name).symlink_to(mine)
+    ran = elbowroom("train", "--resume", stranger, "train.steps=3", "--without", "console")
+    assert mine.read_text() == "precious"
+    assert ran.code == (2 if name == ".lock" else ran.code), ran.err
+
+
+# -- comparisons
+
+
+def test_the_points_of_ones_own_comparison_need_no_word(tmp_path):
+    """Jobs, finished points and a second call go on with ./my.py:Class; a changed file is told."""
+    (tmp_path / "mine.py").write_text(MINE)
+    plain = to_plain(tiny_config(steps=2, save_every=2, warmup=1))
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump({**plain, "weighting": "./mine.py:Mine"}))
+    asked = ("compare", tmp_path / "my.yaml", "--metric", "bpd", "--samples", 2,
+             "--out", tmp_path / "out", "--json")  # fmt: skip
+    for _ in range(2):
+        ran = elbowroom(*asked)
+        assert ran.code == 0, ran.err
+    assert [point["status"] for point in ran.json["points"]] == ["finished"]
+    (tmp_path / "mine.py").write_text(MINE + "# another\n")
+    changed = elbowroom(*asked)
+    assert changed.code == 1
+    assert "is not what the run recorded" in changed.json["points"][0]["reason"]
+
+
+def test_a_finished_point_from_elsewhere_runs_no_code(tmp_path, stranger, plain_run):
+    """A folder that pretends to be a point of one's comparison is refused unread."""
+    config = tmp_path / "plain.yaml"
+    config.write_text((plain_run / "config.yaml").read_text())
+    edit(stranger, "../../../given/evil.py:Evil")
+    point = tmp_path / "out" / "points" / "seed-0"
+    point.parent.mkdir(parents=True)
+    stranger.rename(point)
+    ran = elbowroom("compare", config, "--out", tmp_path / "out", "--metric", "bpd", "--json")
+    assert ran.code == 1
+    assert "evil.py" in ran.json["points"][0]["reason"]
+    assert not was_run(tmp_path)
+
+
+def test_jobs_import_nothing_from_a_strangers_folder(tmp_path):
+    """Where the command would not import from the working folder, its jobs do not either."""
+    from elbowroom.comparison import _same_imports
+
+    program = "import sys; sys.path.remove(''); from elbowroom.comparison import _same_imports\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program + "print(_same_imports())"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == ("()" if sys.version_info < (3, 11) else "('-P',)")
+    assert isinstance(_same_imports(), tuple)

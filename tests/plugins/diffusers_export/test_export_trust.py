@@ -11,6 +11,7 @@ import pytest
 import torch
 from elbowroom import ElbowroomError
 from elbowroom.api import assemble, train
+from elbowroom.evaluation import FORMAT
 from elbowroom.exporter import export_run
 from elbowroom.plugins.diffusers_export import ElbowroomPipeline, ElbowroomScheduler
 
@@ -168,3 +169,21 @@ def test_weights_are_never_a_pickle(stranger):
     with pytest.raises(OSError, match="safetensors"):
         ElbowroomPipeline.from_pretrained(stranger)
     assert not was_run(stranger)
+
+
+NASTY = "</td><script>x</script>\n\n```\n# [a](javascript:x) | `b` ![c](http://d)"
+
+
+def test_no_name_becomes_markup_in_a_model_card(exported, tmp_path):
+    """Figures and protocols of a stranger's run, and its folder's name, are words in the card."""
+    run = tmp_path / "run <img src=x onerror=y>"
+    shutil.copytree(exported.parent / "run", run)
+    (run / "evaluation").mkdir()
+    figure = {"value": "<b>1</b>", "standard_error": NASTY, "of": {NASTY: NASTY}}
+    said = {"format": FORMAT, "step": 1, "figures": {NASTY: figure}}
+    (run / "evaluation" / "figures.json").write_text(json.dumps(said))
+    card = (export_run(run, "diffusers", tmp_path / "e") / "README.md").read_text()
+    for sign in ("<script", "<img", "<b>", "](", "![c"):
+        assert sign not in card
+    assert card.count("```") == 4  # two blocks
+    assert "&lt;script&gt;" in card

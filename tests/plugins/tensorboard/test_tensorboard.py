@@ -121,3 +121,13 @@ def test_a_config_is_flattened_by_path():
         "train.betas": "[0.9, 0.99]",
         "seed": 0,
     }
+
+
+def test_a_value_of_many_lines_stays_in_the_config_s_block(tmp_path):
+    """The text is Markdown: each of its lines is code, none is a picture, a link or a tag."""
+    nasty = "x\n\n<img src=x onerror=y>\r# [a](javascript:b)\u2028![c](http://d)"
+    plugin.run_started(RunEvent(tmp_path, 0, 4, {"data": {"path": nasty}}))
+    plugin.run_ended(RunEvent(tmp_path, 0, 4, {}, reason="finished"))
+    (event,) = read(tmp_path).Tensors("config/text_summary")
+    lines = event.tensor_proto.string_val[0].decode().splitlines()
+    assert len(lines) > 2 and all(line.startswith("    ") or not line.strip() for line in lines)
