@@ -16,12 +16,7 @@ from .pickles import PickledArray, kind, read_pickle
 def open_batch(path: Path) -> tuple[NpzArray | PickledArray, NDArray[np.int64]]:
     """``data``, still in the file, and ``labels`` [N]."""
     if path.suffix == ".npz":
-        data, labels = NpzArray(path, "data"), NpzArray(path, "labels")
-        if labels.shape != data.shape[:1]:  # before they are read: zeros take no room in a file
-            raise ElbowroomError(
-                f"{path}: labels of shape {list(labels.shape)} for {data.shape[0]} images"
-            )
-        return data, label_array(labels, path)
+        return _open_npz(path)
     content = read_pickle(path)
     if not isinstance(content, dict):
         raise ElbowroomError(f"{path}: a dict was expected, not {kind(content)}")
@@ -32,6 +27,15 @@ def open_batch(path: Path) -> tuple[NpzArray | PickledArray, NDArray[np.int64]]:
         keys = ", ".join(sorted(map(str, named))) or "nothing"
         raise ElbowroomError(f"{path}: 'data' and 'labels' were expected, it has {keys}")
     return data, label_array(named["labels"], path)
+
+
+def _open_npz(path: Path) -> tuple[NpzArray, NDArray[np.int64]]:
+    data, labels = NpzArray(path, "data"), NpzArray(path, "labels")
+    if labels.shape != data.shape[:1]:  # before they are read: zeros take no room in a file
+        raise ElbowroomError(
+            f"{path}: labels of shape {list(labels.shape)} for {data.shape[0]} images"
+        )
+    return data, label_array(labels, path)
 
 
 def label_array(labels: Any, path: Path) -> NDArray[np.int64]:
