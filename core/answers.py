@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from .dataset import Batch, Dataset, DataSpec
 from .diffusion import Diffusion
 from .errors import AnswerError, ElbowroomError
+from .generators import kept_generators
 from .level import Level
 from .metric import Figure
 from .noise import Noise
@@ -48,7 +49,7 @@ def check_training(model: Diffusion, data: Dataset, device: torch.device | str =
     batch = first_batch(data)
     model.to(device)
     placed = Batch(batch.x.to(device), None if batch.y is None else batch.y.to(device))
-    with torch.random.fork_rng(), _same_buffers(model):
+    with kept_generators(torch.device(device)), _same_buffers(model):
         t = check_times(model.objective, device)
         check_weighting(model.objective, _spread_over(t))
         check_network(model, placed)

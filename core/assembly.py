@@ -78,9 +78,8 @@ def settled(config: Config, spec: DataSpec | None) -> Config:
 
 def build_model(parts: Parts) -> Diffusion:
     """The network and its objective; weights depend on the config's seed alone."""
-    import torch
-
     from .diffusion import Diffusion
+    from .generators import kept_generators, seed_generators
     from .objective import NORMALISERS, Objective
 
     config = parts.config
@@ -90,8 +89,8 @@ def build_model(parts: Parts) -> Diffusion:
     parts.process.check_schedule(parts.schedule)
     signature = parts.process.signature()
     check_network(config.denoiser, signature)
-    with torch.random.fork_rng():
-        torch.manual_seed(config.seed)
+    with kept_generators():
+        seed_generators(config.seed)
         denoiser = config.denoiser.build(signature)
     objective = Objective.prepared(
         parts.process,

@@ -30,6 +30,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from .devices import current, place
 from .errors import ConfigError, ElbowroomError
 
 _SESSIONS = itertools.count()
@@ -117,14 +118,14 @@ class Ranks:
 
 
 @contextmanager
-def ranks(device: str | None = None) -> Iterator[Ranks]:
+def ranks(device: torch.device | str | None = None) -> Iterator[Ranks]:
     """The ranks that ``torchrun`` started, or this process alone; on a GPU if there is one.
 
     All leave together, and none with a thread of the group still running: a process that ends
     while others talk to it, or while such a thread waits, may abort.
     """
-    place = _place(device, int(os.environ.get("LOCAL_RANK", "0")))
-    on_gpu = place.type == "cuda"
+    here = place(device, int(os.environ.get("LOCAL_RANK", "0")))
+    on_gpu = here.type == "cuda"
     ours = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized()
     if ours:
         _import_what_would_keep_the_group()
@@ -136,14 +137,15 @@ def ranks(device: str | None = None) -> Iterator[Ranks]:
             backend, store=store, rank=rank, world_size=world, timeout=_PATIENCE
         )
     if not dist.is_initialized():
-        yield Ranks(place)
+        with current(here):
+            yield Ranks(here)
         return
     meshes: list[Any] = []
     try:
         if on_gpu:
-            torch.cuda.set_device(place)
+            torch.cuda.set_device(here)
         host = dist.new_group(backend="gloo", timeout=_PATIENCE) if on_gpu else None
-        yield Ranks(place, dist.get_rank(), dist.get_world_size(), host, meshes)
+        yield Ranks(here, dist.get_rank(), dist.get_world_size(), host, meshes)
         dist.barrier(group=host)  # not after an error: the others may be gone
     finally:
         if ours:
@@ -170,20 +172,6 @@ def _let_go_of_the_group(meshes: list[Any]) -> None:
     for mesh in meshes:
         getattr(mesh, "_pg_registry", {}).clear()  # there is no public way
     gc.collect()
-
-
-def _place(device: str | None, local_rank: int) -> torch.device:
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        place = torch.device(device)
-    except RuntimeError as error:
-        raise ConfigError(f"device {device!r}: {error}") from None
-    if place.type == "cuda":
-        if not torch.cuda.is_available():
-            raise ConfigError(f"device {device!r}: this machine has no GPU that torch can use")
-        place = torch.device("cuda", local_rank if place.index is None else place.index)
-    return place
 
 
 def spread(

@@ -34,6 +34,7 @@ from .dataset import Dataset
 from .diffusion import Diffusion
 from .distributed import Ranks, whole
 from .fault import NonFiniteError, dump, not_finite, numbers
+from .generators import kept_generators
 from .interrupt import Interrupt
 from .observer import Observers, RunEvent
 from .run_folder import LogSoFar, RunFolder
@@ -156,7 +157,7 @@ def fit_checked(
     begins = start or Start.of(folder, on)
     on.first(lambda: folder.rewind(begins.step, begins.log))
     first = begins.step
-    with torch.random.fork_rng(), Interrupt() as interrupt:
+    with kept_generators(on.device), Interrupt() as interrupt:
         training = Training(model, data, options, seed=seed, on=on, start=first)
         if begins.checkpoint is not None:
             training.restore(begins.checkpoint)

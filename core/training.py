@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import torch
 
 from .assembly import Parts, build_model, build_parts
 from .checkpoint import look, named_tensors, read_tensors, restore
@@ -21,6 +20,7 @@ from .diffusion import Diffusion
 from .distributed import Ranks, ranks
 from .errors import ConfigError, ElbowroomError
 from .fitting import RunResult, Start, check_run, fit_checked
+from .generators import kept_generators
 from .objective import Losses
 from .observer import Observers
 from .run_folder import RunError, RunFolder, check_unchanged, provenance, remember_code
@@ -162,7 +162,7 @@ def reproduce(
     path = Path(fault)
     folder = RunFolder.open(path.parent.parent, trust=trust)
     config = folder.config()
-    with ranks(device) as on, torch.random.fork_rng():
+    with ranks(device) as on, kept_generators(on.device):
         parts = build_parts(config)
         if parts.data is None:
             raise ElbowroomError(f"{folder.path} has no data set")

@@ -30,6 +30,7 @@ from .ema import EMA
 from .errors import IncompatibleError
 from .fault import Guard
 from .feed import Feed, with_labels_dropped
+from .generators import seed_generators
 from .learning_rate import learning_rate
 from .objective import Losses
 from .window import Window
@@ -90,7 +91,7 @@ class Training:
         """The losses of update ``n``: the same whenever they are asked for."""
         batch, noise = self.feed(n), self.feed.noise(n)
         cond = with_labels_dropped(batch.y, self.options.label_dropout, self.classes, noise)
-        seed_dropout(dropout_seed(self.seed, n, self.on.rank), self.on.device)
+        seed_generators(dropout_seed(self.seed, n, self.on.rank), self.on.device)
         losses: Losses = self.spread(batch.x, cond, noise, self.on.mean)
         return losses
 
@@ -140,20 +141,9 @@ class Training:
 
 
 def dropout_seed(seed: int, n: int, rank: int) -> int:
-    """The seed of torch's own generator (dropout) for one update on one rank."""
+    """The seed of torch's own generators (dropout) for one update on one rank."""
     digest = hashlib.blake2b(f"dropout/{seed}/{n}/{rank}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
-
-
-def seed_dropout(seed: int, device: torch.device) -> None:
-    """Seed torch's own generators of the CPU and of ``device``.
-
-    ``torch.manual_seed`` writes down who called it for every device that is not in use yet, each
-    time: 0.1 ms and some memory that never comes back.
-    """
-    torch.default_generator.manual_seed(seed)
-    if device.type != "cpu":
-        torch.get_device_module(device).manual_seed(seed)
 
 
 def gradient_norm(parameters: list[nn.Parameter]) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..denoiser import Denoiser
+from ..generators import kept_generators, seed_generators
 from ..process import Signature
 from .law import close, ensure, run
 
@@ -23,8 +24,8 @@ def check_denoiser(
 ) -> None:
     """Every law of a denoiser; ``build`` makes one for a signature (a class will do)."""
     for signature in signatures:
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
+        with kept_generators():
+            seed_generators(0)
             network = build(signature).eval()
         run(build, [_shape, _deterministic, _separate, _learns, _reloads], network, build)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 
 from ..dataset import Dataset
+from ..generators import kept_generators, seed_generators
 from ..metric import Figure, Metric, Subject, as_figure
 from .law import ensure, run
 
@@ -74,8 +75,8 @@ def _repeat(build: Callable[[], Metric], samples: torch.Tensor) -> None:
     metric = build()
     metric.update(samples, None)
     first = _said(metric)
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
+    with kept_generators():
+        seed_generators(1)
         second = _said(metric)
     for name, figure in first.items():
         ensure(figure.value == second[name].value, f"{name} changed when it was asked for again.")

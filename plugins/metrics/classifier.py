@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from elbowroom import Dataset, DataSpec
 from elbowroom.dataset import Split
 from elbowroom.errors import IncompatibleError
+from elbowroom.generators import kept_generators, seed_generators
 from elbowroom.order import indices
 from torch import Tensor, nn
 
@@ -75,7 +76,7 @@ def classifier(data: Dataset, digest: str | None = None) -> Classifier:
 
     ``digest`` is the data's, where it is known already.
     """
-    with torch.random.fork_rng():  # its first weights are drawn, and not used
+    with kept_generators():  # its first weights are drawn, and not used
         network = Classifier(data.spec)
     kept = Kept.of("classifier", code_digest(__file__), digest or data_digest(data))
     if not _take(network, kept):
@@ -102,8 +103,8 @@ def _take(network: Classifier, kept: Kept) -> bool:
 
 def _train(network: Classifier, split: Split) -> None:
     """Adam with a falling rate; every batch in keyed order, shifted by at most a pixel."""
-    with _one_thread(), torch.random.fork_rng():
-        torch.manual_seed(_SEED)
+    with _one_thread(), kept_generators():
+        seed_generators(_SEED)
         for module in network.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
                 module.reset_parameters()

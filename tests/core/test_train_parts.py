@@ -15,11 +15,12 @@ from elbowroom.distributed import Ranks, blocks
 from elbowroom.ema import EMA
 from elbowroom.fault import Guard, numbers
 from elbowroom.feed import Feed, with_labels_dropped
+from elbowroom.generators import seed_generators
 from elbowroom.interrupt import Interrupt
 from elbowroom.learning_rate import learning_rate
 from elbowroom.noise import Noise
 from elbowroom.observer import Observers, RunEvent
-from elbowroom.update import clip, dropout_seed, gradient_norm, seed_dropout
+from elbowroom.update import clip, dropout_seed, gradient_norm
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -263,6 +264,6 @@ def test_dropout_is_seeded_as_torch_seeds_it_and_nothing_is_kept():
     with torch.random.fork_rng():
         torch.manual_seed(7)
         expected, waiting = torch.rand(3), len(torch.cuda._queued_calls)
-        seed_dropout(7, CPU.device)
+        seed_generators(7, CPU.device)
         assert torch.equal(torch.rand(3), expected)
         assert len(torch.cuda._queued_calls) == waiting
