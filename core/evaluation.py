@@ -339,7 +339,13 @@ def _save_reel(reel: Reel, folder: Path) -> dict[str, Any]:
     one = wide // sheet.frames
     save_small_png(sheet.picture, folder / "reverse.png")
     save_small_png(sheet.picture[:, -one:], folder / "samples.png")
-    return {"frames": sheet.frames, "steps": sheet.steps, "width": one, "height": high}
+    return {
+        "frames": sheet.frames,
+        "steps": sheet.steps,
+        "width": one,
+        "height": high,
+        "classes": reel.class_names(),
+    }
 
 
 def read_evaluation(folder: str | PathLike[str]) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from .assembly import Parts, build_parts
 from .certificate import Certificate, certify
 from .component_spec import ComponentSpec
 from .config import Config, dump_yaml, to_plain
+from .dataset import DataSpec
 from .errors import ElbowroomError
 
 
@@ -24,6 +25,7 @@ class Explanation:
     parameters: int | None
     no_parameters: str  # why they are not known
     certificate: Certificate
+    data: DataSpec | None = None  # the form of the data, where it is known
 
     def record(self) -> dict[str, Any]:
         """Plain data."""
@@ -33,6 +35,7 @@ class Explanation:
             "parameters": self.parameters,
             "parameters_unknown_because": self.no_parameters or None,
             "certificate": self.certificate.record(),
+            "data": None if self.data is None else attrs.asdict(self.data),
         }
 
 
@@ -56,6 +59,7 @@ def explain_config(config: Config) -> Explanation:
         count,
         reason,
         certify(parts.weighting, parts.schedule, parts.process, config.objective.steps),
+        parts.spec,
     )
 
 

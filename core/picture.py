@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _HIDDEN = (58, 66, 104)  # a colour no grey level has
 _BETWEEN = 24  # the grey between pictures
+_CAPTION = 13  # pixels a line of words is high
 _SMALLEST = 40  # pixels: smaller pictures are enlarged by a whole factor
 
 
@@ -46,8 +48,13 @@ def pixels(x: Tensor, levels: int) -> Tensor:
     return painted.to(torch.uint8)
 
 
-def tiled(colours: Tensor, columns: int | None = None) -> Tensor:
-    """Pictures [B, H, W, 3] beside each other in one, nearly square unless told, uint8."""
+def tiled(
+    colours: Tensor, columns: int | None = None, captions: Sequence[str] | None = None
+) -> Tensor:
+    """Pictures [B, H, W, 3] beside each other in one, nearly square unless told, uint8.
+
+    ``captions`` [B] stand below them, cut to their width.
+    """
     import torch
 
     count, height, width, _ = colours.shape
@@ -57,7 +64,10 @@ def tiled(colours: Tensor, columns: int | None = None) -> Tensor:
     rows = -(-count // columns)
     factor = max(1, -(-_SMALLEST // min(height, width)))
     large = colours.repeat_interleave(factor, 1).repeat_interleave(factor, 2)
-    high, wide, gap = height * factor, width * factor, max(1, factor // 2)
+    if captions is not None:
+        below = [_caption(words, width * factor) for words in captions]
+        large = torch.cat([large, torch.stack(below)], dim=1)
+    high, wide, gap = large.shape[1], width * factor, max(1, factor // 2)
     sheet = torch.full(
         (rows * (high + gap) + gap, columns * (wide + gap) + gap, 3), _BETWEEN, dtype=torch.uint8
     )
@@ -65,6 +75,23 @@ def tiled(colours: Tensor, columns: int | None = None) -> Tensor:
         top, left = gap + k // columns * (high + gap), gap + k % columns * (wide + gap)
         sheet[top : top + high, left : left + wide] = picture
     return sheet
+
+
+def _caption(words: str, width: int) -> Tensor:
+    """Words in light grey on the grey between pictures, uint8 [lines, width, 3]."""
+    import numpy as np
+    import torch
+    from PIL import Image, ImageDraw, ImageFont
+
+    font = ImageFont.load_default()
+    strip = Image.new("RGB", (width, _CAPTION), (_BETWEEN,) * 3)
+    draw = ImageDraw.Draw(strip)
+    shown = words = " ".join(words.split()) or "-"
+    while len(shown) > 2 and draw.textlength(shown, font) > width:
+        words = words[:-1]
+        shown = words + "…"
+    draw.text((0, 0), shown, (200,) * 3, font)
+    return torch.from_numpy(np.array(strip))
 
 
 def save_png(picture: Tensor, path: Path) -> Path:

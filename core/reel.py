@@ -51,6 +51,14 @@ class Reel:
         """How many samples are shown."""
         return self.columns * self.rows
 
+    def class_names(self) -> list[list[str]] | None:
+        """What is shown, row by row, with every class in turn; None where classes have no names."""
+        data = self._process.data
+        if data.names is None:
+            return None
+        turn = [data.class_name(k % len(data.names)) for k in range(self.count)]
+        return [turn[k : k + self.columns] for k in range(0, self.count, self.columns)]
+
     def show(self, frame: Frame) -> None:
         """Take a frame in."""
         if frame.x is not None:

@@ -42,8 +42,10 @@ from .sampler import Frame
 from .sizes import check_labels, check_samples
 from .trained_levels import ends_of, warn_beyond
 
-Labels = int | Sequence[int] | Tensor | None
-"""One label for all, one for each sample, or None: every class in turn where there are classes."""
+Labels = int | str | Sequence[int | str] | Tensor | None
+"""One class for all, one for each sample, or None: every class in turn where there are classes.
+
+A class is a label, or a name of the data's."""
 
 _SHOWN = 64  # pictures in the grid and in the animation
 
@@ -142,15 +144,20 @@ def labels_of(model: Diffusion, count: int, labels: Labels) -> Tensor | None:
         return None
     if labels is None:
         return torch.arange(count) % classes
-    told = torch.as_tensor(labels, dtype=torch.int64).reshape(-1)
+    told = _numbers(model.process.data, labels)
     if told.numel() == 1:
         told = told.expand(count)
     if len(told) != count:
         raise ElbowroomError(f"{len(told)} labels were given for {count} samples: one, or as many")
-    wrong = told[(told < 0) | (told >= classes)]
-    if len(wrong):
-        raise ElbowroomError(f"no class {int(wrong[0])}: classes are 0 to {classes - 1}")
     return told
+
+
+def _numbers(data: DataSpec, labels: int | str | Sequence[int | str] | Tensor) -> Tensor:
+    """Labels and names as labels, each one that there is."""
+    if not isinstance(labels, str | Sequence):
+        labels = torch.as_tensor(labels).reshape(-1).tolist()
+    given = [labels] if isinstance(labels, str) else labels
+    return torch.tensor([data.label_of(one) for one in given], dtype=torch.int64)
 
 
 @contextmanager
@@ -216,7 +223,7 @@ def _recorded_spec(checkpoint: Checkpoint) -> DataSpec | None:
     if not isinstance(record, dict):
         return None
     try:
-        return DataSpec(tuple(record["shape"]), record["levels"], record["classes"])
+        return DataSpec.recorded(record)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"checkpoint {checkpoint.path} has no data that can be: {error}"
@@ -319,7 +326,9 @@ def _into(
 
     x = torch.cat([part.x for part in parts])
     calls = torch.cat([part.calls for part in parts])
-    about = {"seed": seed, "step": loaded.checkpoint.step, "levels": data.levels}
+    about: dict[str, Any] = {"seed": seed, "step": loaded.checkpoint.step, "levels": data.levels}
+    if data.names is not None:
+        about["names"] = data.names
     arrays: dict[str, Any] = {
         "x": x.numpy().astype(np.min_scalar_type(data.levels - 1)),
         "calls": calls.numpy(),
@@ -333,7 +342,8 @@ def _into(
     np.savez_compressed(content, **arrays)
     write_atomically(paths["samples"], content.getvalue())
     if film is not None:
-        grid = tiled(pixels(x[:_SHOWN], data.levels))
+        captions = _captions(data, arrays.get("labels"))
+        grid = tiled(pixels(x[:_SHOWN], data.levels), captions=captions)
         paths["grid"] = save_png(grid, folder / "grid.png")
         paths["animation"] = film.save(folder / "reverse.gif")
     return SampleReport(
@@ -344,6 +354,13 @@ def _into(
         float(calls.double().mean()),
         int(calls.max()),
     )
+
+
+def _captions(data: DataSpec, labels: Sequence[int] | None) -> list[str] | None:
+    """What stands below each picture of the grid: its class, where classes have names."""
+    if data.names is None or labels is None:
+        return None
+    return [data.class_name(int(label)) for label in labels[:_SHOWN]]
 
 
 class Film:

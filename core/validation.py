@@ -63,4 +63,7 @@ def pictures(model: Diffusion, on: Ranks, count: int = 16) -> dict[str, Tensor]:
     cond = None
     if data.classes is not None:
         cond = torch.arange(count, device=on.device) % data.classes
-    return {"samples": tiled(pixels(model.sample(noise, cond).x, data.levels))}
+    captions = None
+    if data.names is not None:
+        captions = [data.class_name(k % len(data.names)) for k in range(count)]
+    return {"samples": tiled(pixels(model.sample(noise, cond).x, data.levels), captions=captions)}

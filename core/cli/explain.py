@@ -9,6 +9,7 @@ import typer
 from .show import JSON, console, print_json, table
 
 if TYPE_CHECKING:
+    from ..dataset import DataSpec
     from ..explain import Explanation
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
@@ -38,6 +39,16 @@ def explain(config: Config, overrides: Overrides = None, json: JSON = False) -> 
     _print(explanation)
 
 
+def _form(data: DataSpec) -> str:
+    """The form of the data in a line."""
+    from ..dataset import listed
+
+    words = f"{' × '.join(map(str, data.shape))} integers of {data.levels} levels"
+    if data.classes is not None:
+        words += f", {data.classes} classes"
+    return words + (f": {listed(data.names)}" if data.names is not None else "")
+
+
 def _print(explanation: Explanation) -> None:
     from rich.syntax import Syntax
     from rich.text import Text
@@ -52,6 +63,8 @@ def _print(explanation: Explanation) -> None:
     for kind, one in rows.items():
         listing.add_row(Text(kind), Text(one["name"]), Text(one["owner"]))
     out.print(listing)
+    if explanation.data is not None:
+        out.print(Text.assemble(("data: ", "bold"), _form(explanation.data)))
     count = explanation.parameters
     out.print(
         Text.assemble(

@@ -23,8 +23,10 @@ def sample(
     ] = None,
     count: Annotated[int, typer.Option(metavar="N", min=1, help="How many.")] = 64,
     label: Annotated[
-        list[int] | None,
-        typer.Option("--class", metavar="LABEL", help="Of one class; repeat for one each."),
+        list[str] | None,
+        typer.Option(
+            "--class", metavar="CLASS", help="Of one class, by name or number; repeat for one each."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The samples' seed.")] = 0,
     batch_size: Annotated[

@@ -23,7 +23,7 @@ def samples_section(results: Mapping[str, Any], out: Path) -> Markup | None:
         grid, reel = _picture(folder / "samples.png"), _picture(folder / "reverse.png")
         size = point["reverse"]
         wide = wide and size["width"] > 1.5 * size["height"]
-        caption = tag("figcaption", swatch(k), group["label"])
+        caption = tag("figcaption", swatch(k), group["label"], _classes(size))
         if grid:
             shape = f"aspect-ratio:{int(size['width'])}/{int(size['height'])}"
             words = f"samples of {group['label']}, seed {point['seed']}"
@@ -67,6 +67,16 @@ def samples_section(results: Mapping[str, Any], out: Path) -> Markup | None:
             lead="The reverse process of the same samples. Hidden tokens are blue.",
         ),
     )
+
+
+def _classes(size: Mapping[str, Any]) -> Markup | None:
+    """What the pictures were asked to show: a name for each column, or row after row."""
+    rows = size.get("classes")
+    if not rows:
+        return None
+    if all(row == rows[0][: len(row)] for row in rows):
+        return tag("span", f"columns: {', '.join(rows[0])}")
+    return tag("span", "row by row: " + "; ".join(", ".join(row) for row in rows))
 
 
 def _picture(path: Path) -> str | None:

@@ -36,6 +36,10 @@ _RECIPE = Recipe(
     "https://www.cs.toronto.edu/~kriz/cifar.html, unpacked with tar xf",
 )
 _SUBFOLDERS = ("", "cifar-10-batches-py", "cifar-10-batches-bin")
+_NAMES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
 _BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 
 
@@ -47,7 +51,7 @@ class Cifar10(Shrinkable):
 
     @property
     def full_spec(self) -> DataSpec:
-        return DataSpec((32, 32, 3), levels=256, classes=10)
+        return DataSpec((32, 32, 3), levels=256, classes=10, names=_NAMES)
 
     def full_split(self, name: str) -> Split:
         if name == "test":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import attrs
 
@@ -13,6 +14,11 @@ from .idx import IdxImages
 @attrs.frozen(kw_only=True, slots=False)
 class FashionMnist(IdxImages):
     """Fashion-MNIST from four idx files; test is the official one, validation a tenth of train."""
+
+    class_names: ClassVar[tuple[str, ...] | None] = (
+        *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+        *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+    )
 
     @property
     def recipe(self) -> Recipe:

@@ -15,7 +15,7 @@ import gzip
 from abc import abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, ClassVar, cast
 
 import attrs
 import numpy as np
@@ -72,6 +72,9 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 class IdxImages(Shrinkable):
     """Grey images of 28x28 and labels of ten classes, in four idx files."""
 
+    class_names: ClassVar[tuple[str, ...] | None] = None
+    """What the ten classes are called, where numbers do not say it."""
+
     path: Path | None = None  # the folder; None: the usual places
 
     @property
@@ -86,7 +89,7 @@ class IdxImages(Shrinkable):
 
     @property
     def full_spec(self) -> DataSpec:
-        return DataSpec((28, 28, 1), levels=256, classes=10)
+        return DataSpec((28, 28, 1), levels=256, classes=10, names=self.class_names)
 
     def full_split(self, name: str) -> Split:
         if name == "test":

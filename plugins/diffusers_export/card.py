@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from elbowroom.config import Config, dump_yaml
+from elbowroom.dataset import listed
 from elbowroom.evaluation import read_evaluation
 from elbowroom.run_folder import provenance
 from elbowroom.sampling import Loaded
@@ -29,7 +30,8 @@ def model_card(run: Loaded, config: Config) -> str:
     names = {
         "Data": f"{_words(config.data.name if config.data else '?')}: "
         f"{' × '.join(map(str, data.shape))} integers of {data.levels} levels"
-        + (f", {data.classes} classes" if data.classes else ""),
+        + (f", {data.classes} classes" if data.classes else "")
+        + (f" ({_words(listed(data.names))})" if data.names else ""),
         "Process": _words(config.process.name),
         "Schedule": _words(config.schedule.name if config.schedule else "natural"),
         "Weighting": _words(config.weighting.name),

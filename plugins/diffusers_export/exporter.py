@@ -62,5 +62,6 @@ class DiffusersExporter(Exporter):
                 "shape": list(data.shape),
                 "levels": data.levels,
                 "classes": data.classes,
+                **({} if data.names is None else {"names": list(data.names)}),
             },
         }

@@ -58,6 +58,5 @@ def read_sections(sections: Sections, owners: Mapping[str, Mapping[str, str]]) -
 
 def bound_process(config: Config, data: Mapping[str, Any]) -> Process:
     """The process, for data of this form."""
-    spec = DataSpec(tuple(data["shape"]), data["levels"], data["classes"])
     process: Process = config.process.build()
-    return process.bind(spec)
+    return process.bind(DataSpec.recorded(data))
