@@ -17,6 +17,7 @@ def datasets() -> Mapping[str, str]:
         "fashion-mnist": f"{home}.fashion_mnist:FashionMnist",
         "cifar10": f"{home}.cifar10:Cifar10",
         "image-folder": f"{home}.image_folder:ImageFolder",
+        "imagenet": f"{home}.imagenet:ImageNet",
         "imagenet64": f"{home}.imagenet64:ImageNet64",
         "hf": f"{home}.hf:HuggingFace",
         "toy": f"{home}.toy:CoupledTriple",

@@ -23,7 +23,7 @@ from torch import Tensor
 from .files import check_labels
 from .pictures import square
 from .shrink import Shrinkable
-from .splits import Rows, carve, check_indices
+from .splits import Rows, check_indices, with_tenths_of_train
 
 _NAMES = {"train": ("train",), "validation": ("validation", "valid", "val"), "test": ("test",)}
 
@@ -42,7 +42,7 @@ class HuggingFace(Shrinkable):
     @property
     def full_spec(self) -> DataSpec:
         side = self._side
-        return DataSpec((side, side, self.channels), levels=256, classes=self._classes)
+        return DataSpec((side, side, self.channels), 256, self._classes, self._class_names)
 
     def full_split(self, name: str) -> Split:
         table, rows = self._rows[name]
@@ -66,6 +66,15 @@ class HuggingFace(Shrinkable):
                 "choose another data.label, or null for none"
             )
         return int(count)
+
+    @property
+    def _class_names(self) -> tuple[str, ...] | None:
+        """What the label column calls its classes, where each has a name of its own."""
+        if self.label is None:
+            return None
+        feature = self._tables["train"].features[self.label]
+        names = tuple(map(str, getattr(feature, "names", None) or ()))
+        return names if len(set(names)) == len(names) == self._classes else None
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
@@ -121,12 +130,7 @@ class HuggingFace(Shrinkable):
     def _rows(self) -> dict[str, tuple[Any, Rows]]:
         """Split -> (table, rows of it); what the source does not have is carved out of train."""
         rows = {split: (table, np.arange(len(table))) for split, table in self._tables.items()}
-        for missing in ("test", "validation"):
-            if missing not in rows:
-                table, train = rows["train"]
-                train, carved = carve(train, self.path)
-                rows["train"], rows[missing] = (table, train), (table, carved)
-        return rows
+        return with_tenths_of_train(rows, self.path)
 
     def _picture(self, value: Any) -> Any:
         if not hasattr(value, "convert"):

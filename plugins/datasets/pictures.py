@@ -1,7 +1,8 @@
 """Pictures of any size as square images: the largest centred square, averaged over areas.
 
 Colours come as RGB (``channels`` 3) or as grey (1); a transparent background is dropped, a
-camera's rotation mark is obeyed, only the first picture of an animation is taken.
+camera's rotation mark is obeyed unless told otherwise, only the first picture of an animation is
+taken.
 
 A file is what its content says, not its name: only formats that are pixels are opened (an EPS file
 is a program), and none of more pixels than :data:`MOST_PIXELS`, however small it is on disk.
@@ -40,18 +41,27 @@ def picture_side(path: Path) -> int:
         raise _broken(path, error) from error
 
 
-def load_picture(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
+def load_picture(
+    path: Path, size: int, channels: int, enlarge: bool = False, upright: bool = True
+) -> NDArray[np.uint8]:
     """[size, size, channels] of a picture file."""
     from PIL import Image
 
     try:
         with Image.open(path, formats=FORMATS) as image:
-            return square(image, size, channels, path)
+            return square(image, size, channels, path, enlarge, upright)
     except _failures() as error:
         raise _broken(path, error) from error
 
 
-def square(image: Any, size: int, channels: int, source: object) -> NDArray[np.uint8]:
+def square(
+    image: Any,
+    size: int,
+    channels: int,
+    source: object,
+    enlarge: bool = False,
+    upright: bool = True,
+) -> NDArray[np.uint8]:
     """[size, size, channels] of a PIL image; ``source`` is named in errors."""
     from PIL import ImageOps
 
@@ -65,10 +75,11 @@ def square(image: Any, size: int, channels: int, source: object) -> NDArray[np.u
             f"{source} is {width}x{height}, more than {MOST_PIXELS:,} pixels: make it smaller, or "
             "take it away"
         )
-    image = ImageOps.exif_transpose(image)
+    if upright:
+        image = ImageOps.exif_transpose(image)
     width, height = image.size
     side = min(width, height)
-    if side < size:
+    if side < size and not enlarge:
         raise ElbowroomError(
             f"{source} is {width}x{height}, smaller than size={size}: "
             f"set data.size={side} or less, or take it away"

@@ -128,7 +128,7 @@ class Requantised(Split):
 
 
 def area_average(x: Tensor, size: int) -> Tensor:
-    """[B, S, S, C] integers -> [B, size, size, C] int64, rounded half up."""
+    """[B, S, S, C] integers -> [B, size, size, C] int64, rounded half up; also to larger sizes."""
     side = x.shape[1]
     total = _area_sums(_area_sums(x.long(), size, 1), size, 2)  # of weights that sum to side^2
     return total.mul_(2).add_(side**2).div_(2 * side**2, rounding_mode="floor")

@@ -5,11 +5,14 @@ The rule, the same for every source and every machine:
     validation   a tenth of train, at least 1 and at most 10,000 examples, chosen by the keyed
                  permutation of ``elbowroom.order`` with seed 0
     test         the source's own, never touched; where a source has none, a second such tenth
+
+    Folders with a validation part and no test part keep their train whole: such a tenth of the
+    validation part is validation, the rest of it is test.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import attrs
 import numpy as np
@@ -21,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Rows = NDArray[np.int64]
+_Source = TypeVar("_Source")
 
 _MOST = 10_000
 _SEED = 0  # part of the definition of every carved split: never changes
@@ -71,6 +75,29 @@ def carve(rows: Rows, source: object) -> tuple[Rows, Rows]:
     inside = np.zeros(count, dtype=bool)
     inside[chosen] = True
     return rows[~inside], rows[inside]
+
+
+_Parts = dict[str, tuple[_Source, Rows]]  # split -> (where, which rows of it)
+
+
+def with_tenths_of_train(parts: _Parts[_Source], name: object) -> _Parts[_Source]:
+    """All three splits: what a source does not have is carved out of train."""
+    splits = dict(parts)
+    for missing in ("test", "validation"):
+        if missing not in splits:
+            where, rows = splits["train"]
+            rest, tenth = carve(rows, name)
+            splits["train"], splits[missing] = (where, rest), (where, tenth)
+    return splits
+
+
+def with_train_whole(parts: _Parts[_Source], name: object) -> _Parts[_Source]:
+    """The same, but a validation part without a test part beside it gives both, and train none."""
+    if "validation" in parts and "test" not in parts:
+        where, rows = parts["validation"]
+        rest, tenth = carve(rows, name)
+        parts = {**parts, "validation": (where, tenth), "test": (where, rest)}
+    return with_tenths_of_train(parts, name)
 
 
 def carved_size(count: int) -> int:

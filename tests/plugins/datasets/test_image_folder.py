@@ -74,6 +74,46 @@ def test_missing_validation_is_carved_from_train_only(tmp_path):
     assert [len(data.split(name)) for name in ("train", "validation", "test")] == [18, 2, 6]
 
 
+def test_with_a_validation_folder_nothing_is_taken_out_of_train(tmp_path):
+    """Without a test folder the validation folder gives both: a tenth of it, and the rest."""
+    root = tmp_path / "made"
+    write(root / "train", 10)
+    write(root / "val", 10, seed=50)
+    data = ImageFolder(path=root)
+    sizes = {name: len(data.split(name)) for name in ("train", "validation", "test")}
+    assert sizes == {"train": 20, "validation": 2, "test": 18}
+    seen = [
+        x.numpy().astype(np.uint8).tobytes()
+        for name in ("validation", "test")
+        for x in data.split(name).take(torch.arange(sizes[name])).x
+    ]
+    val = {np.asarray(picture(50 + 1000 * k + i)).tobytes() for k in range(2) for i in range(10)}
+    assert len(seen) == len(val) and set(seen) == val
+
+
+def test_smaller_pictures_are_enlarged_where_it_is_asked_for(tmp_path):
+    """By the same rule: a pixel is the mean over its own area, here of one source pixel."""
+    data = ImageFolder(path=write(tmp_path / "made", 3), size=24, enlarge=True)
+    x = data.split("train").take(torch.arange(4)).x
+    assert x.equal(x[:, ::2, ::2].repeat_interleave(2, 1).repeat_interleave(2, 2))
+
+
+def test_rotation_marks_are_passed_over_where_it_is_asked_for(tmp_path):
+    """``upright: false`` keeps pictures as they are stored; it is another conversion."""
+    root = write(tmp_path / "made", 3)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture(5).save(root / "cat" / "turned.png", exif=exif)
+    ImageFolder(path=root).split("train")
+    data = ImageFolder(path=root, upright=False)
+    seen = {
+        x.numpy().astype(np.uint8).tobytes()
+        for name in ("train", "validation", "test")
+        for x in data.split(name).take(torch.arange(len(data.split(name)))).x
+    }
+    assert np.asarray(picture(5)).tobytes() in seen
+
+
 def test_a_class_named_train_is_a_class(tmp_path):
     """Vehicles may be sorted into car, plane and train."""
     data = ImageFolder(path=write(tmp_path / "made", 4, ("car", "plane", "train")))
