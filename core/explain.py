@@ -26,6 +26,7 @@ class Explanation:
     no_parameters: str  # why they are not known
     certificate: Certificate
     data: DataSpec | None = None  # the form of the data, where it is known
+    remarks: tuple[str, ...] = ()  # of the process on the schedule
 
     def record(self) -> dict[str, Any]:
         """Plain data."""
@@ -36,6 +37,7 @@ class Explanation:
             "parameters_unknown_because": self.no_parameters or None,
             "certificate": self.certificate.record(),
             "data": None if self.data is None else attrs.asdict(self.data),
+            "remarks": list(self.remarks),
         }
 
 
@@ -60,6 +62,7 @@ def explain_config(config: Config) -> Explanation:
         reason,
         certify(parts.weighting, parts.schedule, parts.process, config.objective.steps),
         parts.spec,
+        parts.process.remarks(parts.schedule),
     )
 
 

@@ -105,6 +105,10 @@ class Process(ABC):
     def check_schedule(self, schedule: Schedule) -> None:  # noqa: B027  # most take any
         """Raise an IncompatibleError if nothing can be trained or sampled along this schedule."""
 
+    def remarks(self, schedule: Schedule) -> tuple[str, ...]:
+        """What is worth knowing before a model of the bound data is trained along this schedule."""
+        return ()
+
     # -- the space z lives in
 
     @abstractmethod

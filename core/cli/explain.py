@@ -77,3 +77,5 @@ def _print(explanation: Explanation) -> None:
     out.print(Text.assemble(("the objective is ", "bold"), (verdict.verdict, style)))
     if verdict.slack is not None:
         out.print(Text(verdict.slack.words))
+    for remark in explanation.remarks:
+        out.print(Text.assemble(("note: ", "bold yellow"), remark))

@@ -136,6 +136,8 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
             self.levels.select(place).over(sample) for place in (index, index + 1, index * 0)
         )
         prediction = self._read(model_output, sample, here)
+        if getattr(self.sampler, "clip", False):  # of those samplers that have the option
+            prediction = self.process.within_range(prediction)
         step = Step(index.to(sample.device), here, to, start)
         moved = self.process.reverse(sample, prediction, step, noise).to(sample.dtype)
         return ElbowroomSchedulerOutput(prev_sample=moved) if return_dict else (moved,)

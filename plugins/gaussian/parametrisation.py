@@ -15,8 +15,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import attrs
+import torch
 from elbowroom import Level, RealPrediction
 from torch import Tensor
+
+_AT_ONCE = 2**24  # logits read together where no gradient is asked for
 
 
 class Parametrisation(ABC):
@@ -98,8 +101,18 @@ class PredictLevels(Parametrisation):
     values: Tensor  # [V]
 
     def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
+        a, b2 = (value.expand(z.shape) for value in (level.share, level.noise_share))
+        if torch.is_grad_enabled():
+            return RealPrediction(z, level, given_x=self._mean(output, z, a, b2))
+        at_once = max(
+            1, _AT_ONCE // max(1, output[:1].numel())
+        )  # what is not kept need not be large
+        parts = zip(*(whole.split(at_once) for whole in (output, z, a, b2)), strict=True)
+        return RealPrediction(z, level, given_x=torch.cat([self._mean(*part) for part in parts]))
+
+    def _mean(self, output: Tensor, z: Tensor, a: Tensor, b2: Tensor) -> Tensor:
+        """[B, *D] the mean of q(k | z), a the signal's share and b2 the noise's."""
         values = self.values.to(output)
-        a, b2 = level.share.unsqueeze(-1), level.noise_share.unsqueeze(-1)
-        distance = (z.unsqueeze(-1) - a.sqrt() * values) ** 2  # [B, *D, V]
-        chances = (output - distance / (2 * b2)).softmax(-1)
-        return RealPrediction(z, level, given_x=(chances @ values).to(z.dtype))
+        distance = (z.unsqueeze(-1) - a.sqrt().unsqueeze(-1) * values) ** 2  # [B, *D, V]
+        chances = (output - distance / (2 * b2.unsqueeze(-1))).softmax(-1)
+        return (chances @ values).to(z.dtype)

@@ -45,6 +45,7 @@ from .parametrisation import (
 
 LEGIBLE = 2.350
 """lambda - 2 log V at which a value between others is read for 0.005 bit."""
+_MUCH = 0.5  # bits/dim
 _FURTHEST = 80.0  # beyond it the smaller part is nothing in float32
 
 
@@ -85,6 +86,22 @@ class Gaussian(Process):
                 f"Gaussian process needs both ends within ±{_FURTHEST:g}, so that there is some "
                 "noise at the data and some signal in the noise: set schedule.eps to 0.001, say"
             )
+
+    def remarks(self, schedule: Schedule) -> tuple[str, ...]:
+        if self._data is None or self.predict == "levels":
+            return ()
+        values, readable = self.data.levels, self.natural_schedule_options()["log_snr_max"]
+        first = float(schedule.log_snr(torch.zeros(1, dtype=torch.float64)).max())
+        beyond = (first - readable) / (2 * math.log(2))  # bits: half a nat per unit of lambda
+        if not beyond > _MUCH:
+            return ()
+        return (
+            f"bits/dim may be vacuous, worse than the log₂ {values} = {math.log2(values):.2f} of "
+            f"knowing nothing: the path ends at log-SNR {first:.4g}, {values} values can be read "
+            f"from {readable:g} on, and a network that has not learned to round pays up to "
+            f"{beyond:.1f} bits/dim in between; schedule.log_snr_max={readable:g} ends it there, "
+            "predict: levels needs no rounding",
+        )
 
     def signature(self) -> Signature:
         says = self.data.levels if self.predict == "levels" else None

@@ -11,8 +11,8 @@ from elbowroom.plugins.gaussian.discretised import log_probability, values_that_
 from elbowroom.plugins.gaussian.process import Gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from tests.plugins.gaussian.largest import Largest
 
 
 def softmax(z: torch.Tensor, k: torch.Tensor, level: Level, values: int) -> torch.Tensor:
@@ -57,19 +57,6 @@ def test_what_is_left_out_is_less_than_float64_can_say(values, lam, place):
 def test_few_values_count_near_the_data(lam, count):
     """Of 256: a handful where paths end, all in noise."""
     assert values_that_count(2 * math.exp(lam) / 256**2, 256) == count
-
-
-class Largest(TorchDispatchMode):
-    """Remembers the largest tensor that any operation made."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(made):
-            if isinstance(leaf, torch.Tensor):
-                self.numbers = max(self.numbers, leaf.numel())
-        return made
 
 
 @pytest.mark.parametrize("lam", [0.0, 13.3])
