@@ -86,7 +86,7 @@ def test_nan_does_not_become_a_sample(sampler):
     """A network that says NaN ends in an error, not in black pictures."""
     parts = build_parts(config({"name": "gaussian", "predict": "v"}, "vp-cosine"))
     model = Lost(parts.process, parts.schedule)
-    with pytest.raises(ElbowroomError, match="2 of 2 samples have values that are NaN"):
+    with pytest.raises(ElbowroomError, match="2 of 2 samples"):
         sampler.sample(model, Noise.of(0, 2))
 
 
