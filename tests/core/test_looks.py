@@ -109,6 +109,22 @@ def test_error_bars_cover_whatever_the_order_of_the_split(way, is_sorted):
     assert 0.65 < values.std().item() / error < 1.4
 
 
+@pytest.mark.parametrize("world", [2, 3])
+def test_ranks_and_batches_change_no_question(world):
+    """Together the parts of all ranks are what one rank sees, for any batch size."""
+
+    class Part(Ranks):
+        def sum(self, value):
+            parts.append(value)
+            return value
+
+    split, parts = Classes(0, is_sorted=True, count=1030).split("validation"), []
+    validate(Exact(), split, Part(torch.device("cpu")), 1000)
+    for rank in range(world):
+        validate(Exact(), split, Part(torch.device("cpu"), rank, world), 96)
+    assert torch.allclose(sum(parts[1:]), parts[0])
+
+
 def test_the_order_changes_questions_but_not_which_times_are_asked():
     """All looks are evenly spread; those of one example are as far apart as they can be."""
     data = Classes(0, is_sorted=True, count=50)
