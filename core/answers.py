@@ -75,6 +75,7 @@ def first_batch(data: Dataset) -> Batch:
     else:
         asked.ensure(batch.y is not None, f"gave no labels, though its spec has {spec.classes}")
         asked.shape("labels", batch.y, (count,))
+        assert batch.y is not None
         asked.integers("labels", batch.y, spec.classes)
     return batch
 
@@ -243,6 +244,7 @@ def check_ended(sampler: Sampler, frame: Any, count: int, data: DataSpec) -> Fra
     assert isinstance(frame, Frame)
     asked.ensure(frame.x is not None, "did not finish: its last frame has no x")
     asked.shape("x", frame.x, (count, *data.shape))
+    assert frame.x is not None
     asked.integers("x", frame.x, data.levels)
     asked.ensure(frame.calls is not None, "did not say in its last frame how many calls it took")
     asked.shape("calls", frame.calls, (count,))

@@ -25,7 +25,7 @@ def seed_generators(seed: int, device: torch.device = _CPU) -> None:
     if device.type == "cpu":
         return
     module = torch.get_device_module(device)
-    if device.index is None:
+    if device == torch.device(device.type):  # the current one
         module.manual_seed(seed)
         return
     with module.device(device):  # seeds go to the current one
@@ -39,8 +39,7 @@ def kept_generators(device: torch.device = _CPU) -> Iterator[None]:
         with torch.random.fork_rng(devices=[]):
             yield
         return
-    index = device.index
-    if index is None:
-        index = torch.get_device_module(device).current_device()
+    current = device == torch.device(device.type)
+    index = torch.get_device_module(device).current_device() if current else device.index
     with torch.random.fork_rng(devices=[index], device_type=device.type):
         yield

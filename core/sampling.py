@@ -121,12 +121,13 @@ def _first_walk(
     watch: Callable[[int, Frame], None] | None,
 ) -> Frame:
     """The same, with the first answer of the network and both ends of the path checked."""
-    assert model.sampler is not None
+    sampler = model.sampler
+    assert sampler is not None
     seen: list[Frame] = []
 
     def look(start: int, frame: Frame) -> None:
         if not seen:
-            seen.append(check_begun(model.sampler, frame, len(noise), model.process))
+            seen.append(check_begun(sampler, frame, len(noise), model.process))
         if watch is not None:
             watch(start, frame)
 
