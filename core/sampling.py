@@ -133,7 +133,7 @@ def _first_walk(
 
     with listening(model):
         last = _walk(model, noise, cond, first, look)
-    return check_ended(model.sampler, last, len(noise), model.process.data)
+    return check_ended(sampler, last, len(noise), model.process.data)
 
 
 def labels_of(model: Diffusion, count: int, labels: Labels) -> Tensor | None:
