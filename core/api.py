@@ -57,10 +57,12 @@ def load(
     overrides: Mapping[str, Any] | tuple[str, ...] = (),
     *,
     checkpoint: str | int = "best",
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     trust: bool = False,
 ) -> Diffusion:
     """The model of a run with its averaged weights: ``checkpoint`` is "best", "last" or a step.
+
+    It is on ``device``, or else on a GPU if there is one.
 
     A run is data: code that it refers to and that was not trained with here is executed only with
     ``trust``, and only if it is what the run recorded. Read it first.
@@ -133,22 +135,28 @@ def sample(
     labels: Labels = None,
     seed: int = 0,
     batch_size: int = 64,
+    device: torch.device | str | None = None,
+    precision: str = "float32",
     trust: bool = False,
     **options: Any,
 ) -> Drawn:
     """``count`` samples of a model or of a run; keywords are options of its sampler.
 
-    Sample number i is the same however many are drawn and however large the batches are.
+    Sample number i is the same however many are drawn and however large the batches are. They are
+    drawn on ``device``, or the accelerator the model is on, or what there is; a model comes back
+    from there.
     """
     import torch
 
     from .diffusion import Diffusion
     from .sampling import Drawn, draw
+    from .working import working
 
-    model = model if isinstance(model, Diffusion) else load(model, trust=trust)
+    model = model if isinstance(model, Diffusion) else load(model, device=device, trust=trust)
     if options:
         model = _with_sampler(model, options)
-    chunks = list(draw(model, count, labels, seed, batch_size))
+    with working(model, device, precision):
+        chunks = list(draw(model, count, labels, seed, batch_size))
     told = [chunk.labels for chunk in chunks if chunk.labels is not None]
     return Drawn(
         0,
@@ -162,19 +170,20 @@ def evaluate(
     model: Diffusion | str | PathLike[str],
     *,
     batch_size: int = LOOK,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     trust: bool = False,
     **protocol: Any,
 ) -> Evaluation:
     """The figures of a model or of a run on the test split of its data.
 
-    Keywords say how it is evaluated: ``metrics``, ``samples``, ``seed``, ``features``.
+    Keywords say how it is evaluated: ``metrics``, ``samples``, ``seed``, ``features``,
+    ``precision``. Where, as for :func:`sample`.
     """
     from .diffusion import Diffusion
     from .evaluation import Protocol, evaluate
     from .sampling import evaluating
 
-    model = model if isinstance(model, Diffusion) else load(model, trust=trust)
+    model = model if isinstance(model, Diffusion) else load(model, device=device, trust=trust)
     try:
         asked = Protocol(**protocol)
     except (TypeError, ValueError) as error:

@@ -34,6 +34,7 @@ from .atomic import replace_file
 from .component_spec import plain
 from .config import Config, load_config, to_plain
 from .dataset import DataSpec
+from .devices import place
 from .errors import ConfigError, ElbowroomError
 from .evaluation import Protocol
 from .interrupt import Interrupt
@@ -137,6 +138,7 @@ class Comparison:
     skip: tuple[Mapping[str, str], ...] = ()  # values that are not wanted together
     seeds: int = attrs.field(default=1, validator=attrs.validators.ge(1))
     protocol: Protocol = attrs.field(factory=lambda: Protocol(checkpoint="last"))
+    device: str | None = None  # where points are trained and judged; None: what there is there
     _forms: dict[str, DataSpec | None] = attrs.field(factory=dict, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -180,7 +182,7 @@ class Comparison:
             config = load_config(self.source, overrides)
             form = self._form(config)
             config = config if form is None else settled(config, form)
-            point = Point(config, folder, self.protocol)
+            point = Point(config, folder, self.protocol, device=self.device)
             to_plain(point.config)
         except ElbowroomError as error:
             point, problem = None, str(error)
@@ -201,6 +203,7 @@ class Comparison:
     def commands(self, cell: Cell) -> list[str]:
         """The same point by hand."""
         train = ["elbowroom", "train", self.source, *cell.overrides, "--out", str(cell.folder)]
+        train += self._where()
         judged = {} if cell.point is None else cell.point.wanted()
         evaluations = [
             [*self._evaluation(cell, asked), "--out", str(folder)]
@@ -214,7 +217,12 @@ class Comparison:
         words += ["--checkpoint", asked.checkpoint]
         for metric in asked.metrics:
             words += ["--metric", metric if isinstance(metric, str) else json.dumps(metric)]
-        return words + (["--features", asked.features] if asked.features else [])
+        if asked.precision != "float32":
+            words += ["--precision", asked.precision]
+        return words + (["--features", asked.features] if asked.features else []) + self._where()
+
+    def _where(self) -> list[str]:
+        return [] if self.device is None else ["--device", self.device]
 
 
 def refuse_broken(cells: Sequence[Cell]) -> None:
@@ -292,7 +300,7 @@ def run_comparison(
     with locked(comparison.out, "comparing"), Interrupt() as interrupt:
         watch(states)
         if len(missing) > 1 and jobs > 1:
-            _warm_up(comparison.protocol, missing)
+            _warm_up(comparison, missing)
         with closing(_events(launcher, _waves(missing), jobs)) as events:
             for event in events:
                 if event is not None:
@@ -361,7 +369,7 @@ def _same_imports() -> tuple[str, ...]:
     return () if from_here or sys.version_info < (3, 11) else ("-P",)
 
 
-def _warm_up(protocol: Protocol, cells: Sequence[Cell]) -> None:
+def _warm_up(comparison: Comparison, cells: Sequence[Cell]) -> None:
     """Make once what all points would make at the same time: what metrics keep of real data."""
     seen: list[Any] = []
     for cell in cells:
@@ -370,8 +378,8 @@ def _warm_up(protocol: Protocol, cells: Sequence[Cell]) -> None:
             continue
         seen.append(spec)
         with suppress(ElbowroomError):  # whatever is wrong, each point will say so itself
-            subject = Subject(spec.build())
-            for metric in protocol.build().values():
+            subject = Subject(spec.build(), device=place(comparison.device))
+            for metric in comparison.protocol.build().values():
                 if metric.uses_samples:
                     metric.prepare(subject)
 

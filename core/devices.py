@@ -16,12 +16,7 @@ def place(device: torch.device | str | None = None, default_index: int = 0) -> t
     """
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        wanted = torch.device(device)
-    except RuntimeError:
-        raise ConfigError(
-            f"device {device!r}: torch knows none of this name; say cpu, cuda or cuda:N"
-        ) from None
+    wanted = _named(device)
     if wanted.type == "cpu":
         return torch.device("cpu")
     if wanted.type == "mps":
@@ -36,6 +31,21 @@ def place(device: torch.device | str | None = None, default_index: int = 0) -> t
             f"device '{wanted.type}:{index}': this machine has {count}, counted from 0"
         )
     return torch.device(wanted.type, index)
+
+
+def check_name(device: str | None) -> None:
+    """A device of another machine must at least have a name that torch knows."""
+    if device is not None:
+        _named(device)
+
+
+def _named(device: torch.device | str) -> torch.device:
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise ConfigError(
+            f"device {device!r}: torch knows none of this name; say cpu, cuda or cuda:N"
+        ) from None
 
 
 def current(device: torch.device) -> AbstractContextManager[None]:

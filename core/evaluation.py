@@ -44,6 +44,7 @@ from .picture import has_picture
 from .reel import Reel, save_small_png
 from .sampling import draw, evaluating, load_run
 from .sizes import check_labels
+from .working import Precision, check_precision, working
 
 FORMAT = 2  # 1: samples had every class equally often
 USUAL_METRICS = ("bpd", "fid", "kid", "is", "neighbours")
@@ -62,6 +63,9 @@ class Protocol:
     samples: int = attrs.field(default=1000, validator=attrs.validators.ge(2))
     seed: int = attrs.field(default=0, validator=attrs.validators.ge(0))
     checkpoint: str = "best"  # or "last", or a step
+    precision: Precision = attrs.field(
+        default="float32", validator=lambda _, __, value: check_precision(value)
+    )
 
     def plain(self) -> dict[str, Any]:
         """The same as JSON data."""
@@ -116,17 +120,30 @@ def evaluate(
     protocol: Protocol | None = None,
     *,
     batch_size: int = LOOK,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     of: Mapping[str, Any] | None = None,
     progress: Progress = lambda *_: None,
 ) -> Evaluation:
     """The figures of a model against a data set.
 
-    ``of`` is what every figure shall say of the model.
+    On ``device``, or the accelerator the model is on, or what there is. ``of`` is what every figure
+    shall say of the model.
     """
     protocol = protocol or Protocol()
     check_labels(protocol.samples)
-    subject = Subject(data, model, protocol.seed, batch_size, device)
+    with working(model, device, protocol.precision) as there:
+        subject = Subject(data, model, protocol.seed, batch_size, there)
+        return _found(subject, model, protocol, of or {}, progress)
+
+
+def _found(
+    subject: Subject,
+    model: Diffusion,
+    protocol: Protocol,
+    of: Mapping[str, Any],
+    progress: Progress,
+) -> Evaluation:
+    data, batch_size = subject.data, subject.batch_size
     began = time.perf_counter()
     metrics, skipped, failed = _prepared(protocol, subject, progress)
     drawing = {name: m for name, m in metrics.items() if m.uses_samples}
@@ -162,7 +179,9 @@ def evaluate(
         if name in failed:
             continue
         progress(f"computing {name}", k, len(metrics))
-        common = {**(of or {}), **(drawn if metric.uses_samples else {}), "seed": protocol.seed}
+        common = {**of, **(drawn if metric.uses_samples else {}), "seed": protocol.seed}
+        if protocol.precision != "float32":
+            common["precision"] = protocol.precision
         with _on_its_own(name, failed), evaluating(model):
             answer = check_figures(metric, metric.compute())
             said = {key: as_figure(value) for key, value in answer.items()}
@@ -282,7 +301,7 @@ def evaluate_run(
     *,
     out: str | PathLike[str] | None = None,
     batch_size: int = LOOK,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     trust: bool = False,
     progress: Progress = lambda *_: None,
 ) -> EvaluationReport:
@@ -298,7 +317,6 @@ def evaluate_run(
         data,
         protocol,
         batch_size=batch_size,
-        device=device,
         of=model,
         progress=progress,
     )
@@ -318,7 +336,9 @@ def evaluate_run(
         folder.mkdir(parents=True, exist_ok=True)
         if found.calls_mean is not None and has_picture(data.spec.shape):
             progress("drawing pictures", 0, 1)
-            record["reverse"] = _save_reel(_reel(loaded.model, protocol.seed), folder)
+            with working(loaded.model, precision=protocol.precision):
+                reel = _reel(loaded.model, protocol.seed)
+            record["reverse"] = _save_reel(reel, folder)
         replace_file(folder / "figures.json", json.dumps(finite(record), indent=1).encode())
     except OSError as error:
         raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error

@@ -48,7 +48,7 @@ def export_run(
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ElbowroomError(f"{folder} exists already and is not empty: choose another folder")
-    loaded = load_run(run, overrides, checkpoint, trust=trust)
+    loaded = load_run(run, overrides, checkpoint, device="cpu", trust=trust)
     config = loaded.folder.config(overrides)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

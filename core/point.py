@@ -4,7 +4,7 @@
 hand, as far as it is not done yet; training that another point has done is taken over from it. JOB
 is a folder that a comparison wrote ``job.json`` into:
 
-    job.json        the config, the run's folder, the protocol
+    job.json        the config, the run's folder, the protocol, the device
     progress.json   what is being done, how much is done, of how much
     outcome.json    how it ended and why
     output.txt      what was printed
@@ -48,6 +48,7 @@ class Point:
     folder: Path
     protocol: Protocol
     like: Path | None = None  # the run of a point with the same training, another sampler
+    device: str | None = None  # where it is trained and judged; None: what there is
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Point:
@@ -59,6 +60,7 @@ class Point:
                 Path(record["folder"]),
                 Protocol(**{**protocol, "metrics": tuple(protocol["metrics"])}),
                 None if record["like"] is None else Path(record["like"]),
+                record["device"],
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ElbowroomError(
@@ -72,6 +74,7 @@ class Point:
             "folder": str(self.folder.resolve()),
             "protocol": self.protocol.plain(),
             "like": None if self.like is None else str(self.like.resolve()),
+            "device": self.device,
         }
 
     @property
@@ -141,7 +144,7 @@ class Point:
             return None
         found = read_evaluation(folder)
         plain = json.loads(json.dumps(asked.plain()))
-        if found is None or found["protocol"] != plain:
+        if found is None or {"precision": "float32", **found["protocol"]} != plain:
             return None
         return found if self._is_of_the_end(found) else None
 
@@ -169,9 +172,9 @@ def run_point(job: Path) -> int:
     if not point.trained or (point.missing() and point.damaged):
         note(job, "training", 0, point.config.train.steps)
         if point.run is None:
-            result = train(point.config, point.folder)
+            result = train(point.config, point.folder, device=point.device)
         else:
-            result = resume(point.folder, config=point.config)
+            result = resume(point.folder, config=point.config, device=point.device)
         if result.reason != "finished":
             _end(job, "interrupted", f"at step {result.step} of {result.steps}")
             return result.exit_code
@@ -185,7 +188,9 @@ def run_point(job: Path) -> int:
 
     failed: dict[str, str] = {}
     for folder, protocol in point.missing().items():
-        failed |= evaluate_run(point.folder, (), protocol, out=folder, progress=progress).failed
+        failed |= evaluate_run(
+            point.folder, (), protocol, out=folder, device=point.device, progress=progress
+        ).failed
     _end(job, "finished", "; ".join(f"{name} failed: {why}" for name, why in failed.items()))
     return FAILED if failed else 0
 

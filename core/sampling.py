@@ -32,6 +32,7 @@ from .checkpoint import (
 )
 from .config import Config
 from .dataset import DataSpec
+from .devices import place
 from .diffusion import Diffusion
 from .errors import ElbowroomError
 from .level import Level
@@ -41,6 +42,7 @@ from .run_folder import RunFolder, warn_of_changes
 from .sampler import Frame
 from .sizes import check_labels, check_samples
 from .trained_levels import ends_of, warn_beyond
+from .working import check_precision, working
 
 Labels = int | str | Sequence[int | str] | Tensor | None
 """One class for all, one for each sample, or None: every class in turn where there are classes.
@@ -190,15 +192,17 @@ def load_run(
     overrides: Any = (),
     checkpoint: str | int = "best",
     weights: str = "ema",
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     *,
     trust: bool = False,
 ) -> Loaded:
     """The model of a run, in evaluation mode: ``checkpoint`` is "best", "last" or a step.
 
     "best" is the one with the lowest validation bits/dim, or the last where none was evaluated.
+    Without a ``device`` it goes to a GPU if there is one.
     Code that a run from elsewhere refers to is executed only with ``trust``.
     """
+    there = place(device)
     folder = RunFolder.open(run, trust=trust)
     found = _checkpoint(folder, checkpoint, weights)
     config = folder.config(overrides)
@@ -209,7 +213,7 @@ def load_run(
     model = build_model(build_parts(config, spec=spec))
     model.trained_ends = _trained_ends(folder, config) if overrides else None
     load_weights(model, found, weights)
-    return Loaded(model.to(device).eval(), folder, found)
+    return Loaded(model.to(there).eval(), folder, found)
 
 
 def _trained_ends(folder: RunFolder, config: Config) -> tuple[float, float] | None:
@@ -274,11 +278,16 @@ def sample_run(
     batch_size: int = 64,
     out: str | PathLike[str] | None = None,
     checkpoint: str | int = "best",
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
+    precision: str = "float32",
     trust: bool = False,
     progress: Callable[[int, Frame], None] | None = None,
 ) -> SampleReport:
-    """Draw from a run into ``out`` (RUN/samples): samples.npz, and grid.png and reverse.gif."""
+    """Draw from a run into ``out`` (RUN/samples): samples.npz, and grid.png and reverse.gif.
+
+    On ``device``, or what there is; ``precision`` bfloat16 runs the network in it, as in training.
+    """
+    check_precision(precision)
     loaded = load_run(run, overrides, checkpoint, device=device, trust=trust)
     folder = Path(out) if out is not None else loaded.folder.path / "samples"
     try:
@@ -292,6 +301,7 @@ def sample_run(
         labels=labels,
         seed=seed,
         batch_size=batch_size,
+        precision=precision,
         progress=progress,
     )
 
@@ -304,6 +314,7 @@ def _into(
     labels: Labels,
     seed: int,
     batch_size: int,
+    precision: str,
     progress: Callable[[int, Frame], None] | None,
 ) -> SampleReport:
     import numpy as np
@@ -322,12 +333,14 @@ def _into(
             progress(first, frame)
 
     began = time.perf_counter()
-    parts = list(draw(model, count, labels, seed, batch_size, watch=watch))
+    with working(model, precision=precision):
+        parts = list(draw(model, count, labels, seed, batch_size, watch=watch))
     seconds = time.perf_counter() - began - sum(shown)
 
     x = torch.cat([part.x for part in parts])
     calls = torch.cat([part.calls for part in parts])
     about: dict[str, Any] = {"seed": seed, "step": loaded.checkpoint.step, "levels": data.levels}
+    about["precision"] = precision
     if data.names is not None:
         about["names"] = data.names
     arrays: dict[str, Any] = {

@@ -34,6 +34,7 @@ from .generators import seed_generators
 from .learning_rate import learning_rate
 from .objective import Losses
 from .window import Window
+from .working import use_bfloat16
 
 
 class Training:
@@ -181,8 +182,7 @@ def _set_up(network: nn.Module, options: Train, device: torch.device) -> None:
             )
         setattr(network, "checkpoint_activations", True)  # noqa: B010  # not every network has it
     if options.precision == "bfloat16":
-        # around the network alone: process arithmetic stays in float32 or better
-        network.forward = torch.autocast(device.type, torch.bfloat16)(network.forward)
+        use_bfloat16(network, device)
     if options.compile:
         network.compile()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .evaluate import Features, Metrics, Samples
-from .show import JSON, console, print_json, table
+from .show import JSON, Device, console, print_json, table
 
 if TYPE_CHECKING:
     from ..column import Column
@@ -61,6 +61,11 @@ def compare(
     checkpoint: Annotated[
         str, typer.Option(metavar="WHICH", help="last (equal budgets), best or a step.")
     ] = "last",
+    device: Device = None,
+    precision: Annotated[
+        str,
+        typer.Option(help="In which networks are judged: float32 or bfloat16."),
+    ] = "float32",
     launcher: Annotated[str, typer.Option(metavar="SPEC", help="Where points run.")] = "local",
     paper: Annotated[
         bool, typer.Option("--paper", help="Quote the paper's figures beside ours.")
@@ -77,6 +82,7 @@ def compare(
     Example: elbowroom compare digits --vary process=gaussian,masked --vary weighting=elbo,simple
     """
     from ..comparison import Axis, Comparison, parse_skip, refuse_broken
+    from ..devices import check_name
     from ..evaluation import Protocol
 
     protocol = Protocol(
@@ -85,7 +91,9 @@ def compare(
         samples=samples,
         seed=sample_seed,
         checkpoint=checkpoint,
+        precision=precision,  # type: ignore[arg-type]  # checked there
     )
+    check_name(device)
     comparison = Comparison(
         config,
         out or Path("comparisons") / Path(config).stem,
@@ -94,6 +102,7 @@ def compare(
         tuple(parse_skip(text) for text in skip or ()),
         seeds,
         protocol,
+        device,
     )
     cells = comparison.cells()
     if dry_run:

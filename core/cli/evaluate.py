@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .show import JSON, Trust, console, number, print_json, table
+from .show import JSON, Device, Precision, Trust, console, number, print_json, table
 
 if TYPE_CHECKING:
     from ..evaluation import Progress
@@ -60,7 +60,8 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Default: RUN/evaluation.")
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    device: Device = None,
+    precision: Precision = "float32",
     trust: Trust = False,
     json: JSON = False,
 ) -> None:
@@ -77,6 +78,7 @@ def evaluate(
         samples=samples,
         seed=seed,
         checkpoint=checkpoint,
+        precision=precision,  # type: ignore[arg-type]  # checked there
     )
     with showing_progress() as progress:
         report = evaluate_run(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .show import JSON, Trust, console, print_json
+from .show import JSON, Device, Precision, Trust, console, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +36,8 @@ def sample(
     checkpoint: Annotated[
         str, typer.Option(metavar="WHICH", help="best, last or a step.")
     ] = "best",
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    device: Device = None,
+    precision: Precision = "float32",
     trust: Trust = False,
     json: JSON = False,
 ) -> None:
@@ -56,6 +57,7 @@ def sample(
         out=out,
         checkpoint=checkpoint,
         device=device,
+        precision=precision,
         trust=trust,
     )
     if json:

@@ -17,6 +17,10 @@ Trust = Annotated[
     bool,
     typer.Option("--trust", help="Let code run that a RUN from elsewhere names; read it first."),
 ]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, ... Default: what there is.")]
+Precision = Annotated[
+    str, typer.Option(help="Of the network: float32, or bfloat16 as in training.")
+]
 
 
 _documents: list[IO[str]] = []  # where JSON goes, if not to standard output

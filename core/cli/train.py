@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .show import JSON, Trust, console, print_json
+from .show import JSON, Device, Trust, console, print_json
 
 if TYPE_CHECKING:
     from ..fitting import RunResult
@@ -40,9 +40,7 @@ def train(
         bool,
         typer.Option("--restart", help="With --resume: a run that lost its checkpoints, from 0."),
     ] = False,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, ... Default: what there is.")
-    ] = None,
+    device: Device = None,
     without: Annotated[
         list[str] | None,
         typer.Option(metavar="OBSERVER", help="A plugin that is not told, like tensorboard."),
