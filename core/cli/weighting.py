@@ -65,6 +65,7 @@ def weighting(
     """
     from ..certificate import certify
     from ..config import component, parse_spec
+    from ..meaning import in_words
 
     specs = {"weighting": component("weighting", parse_spec(spec), path="SPEC")}
     if run is None:
@@ -111,9 +112,12 @@ def weighting(
         )
     if json:
         names = {key: one.given or {"name": one.name} for key, one in specs.items()}
-        print_json(_record(names, level, views, certificates, slack, why))
+        record = _record(names, level, views, certificates, slack, why)
+        print_json({**record, "in_words": in_words(made, made_schedule, made_process)})
         return
     _print(specs, level, views, certificates, slack, why)
+    for sentence in in_words(made, made_schedule, made_process):
+        console().print(sentence, markup=False)
     if plot is not None:
         console().print(f"drawn in {plot}", markup=False)
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from ..oracle import MixtureOracle, TableOracle, every_state
 from .dataset import check_dataset
 from .denoiser import check_denoiser
+from .exporter import check_exporter
+from .launcher import check_launcher
 from .metric import check_metric
 from .process import check_process
 from .sampler import check_sampler
@@ -26,6 +28,8 @@ __all__ = [
     "TableOracle",
     "check_dataset",
     "check_denoiser",
+    "check_exporter",
+    "check_launcher",
     "check_metric",
     "check_process",
     "check_sampler",

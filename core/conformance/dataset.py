@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+
 import torch
 
 from ..dataset import SPLITS, Dataset
 from .law import ensure, run
 
+_LOOKS = 512  # examples of each split that are compared
+
 
 def check_dataset(data: Dataset) -> None:
     """Every law of a data set."""
-    run(data, [_spec, _integers, _fixed, _order, _labels], data)
+    run(data, [_spec, _integers, _fixed, _apart, _order, _labels], data)
 
 
 def _spec(data: Dataset) -> None:
@@ -41,6 +46,30 @@ def _fixed(data: Dataset) -> None:
         index = torch.arange(min(16, len(data.split(name))))
         first, again = data.split(name).take(index).x, data.split(name).take(index).x
         ensure(torch.equal(first, again), f"the {name} split changed.")
+
+
+def _apart(data: Dataset) -> None:
+    """The splits are not the same examples: what is judged by must not have been learnt."""
+    seen = {name: _first(data, name) for name in SPLITS}
+    for one, other in itertools.combinations(SPLITS, 2):
+        first, second = seen[one], seen[other]
+        same = sum((Counter(first) & Counter(second)).values())
+        shared = same / max(1, min(len(first), len(second)))
+        told = f"{shared:.0%} of the first examples of {other} are among those of {one}."
+        if _all_different(first) and _all_different(second):
+            ensure(shared <= 0.5, told)  # a few doubles are in many data sets
+        else:  # few states: examples meet by chance, but not all in order
+            ensure(len(first) < 8 or first[: len(second)] != second[: len(first)], told)
+
+
+def _first(data: Dataset, name: str) -> list[bytes]:
+    split = data.split(name)
+    x = split.take(torch.arange(min(_LOOKS, len(split)))).x
+    return [bytes(row.numpy().tobytes()) for row in x.flatten(1).long().cpu()]
+
+
+def _all_different(examples: list[bytes]) -> bool:
+    return len(set(examples)) == len(examples)
 
 
 def _order(data: Dataset) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Callable
@@ -14,22 +15,32 @@ from ..metric import Figure, Metric, Subject, as_figure
 from .law import ensure, run
 
 
-def check_metric(
-    build: Callable[[], Metric], samples: torch.Tensor, data: Dataset | None = None
-) -> None:
+def check_metric(metric: Metric, samples: torch.Tensor, data: Dataset | None = None) -> None:
     """Every law of a metric of samples.
 
-    ``build`` makes a fresh one, ``samples`` are integers it can eat, and ``data`` is what they are
-    compared with (``build`` prepares the metric itself where none is given).
+    ``metric`` has seen no samples yet; ``samples`` are integers it can eat, and ``data`` is what
+    they are compared with (``metric`` is prepared already where none is given).
     """
+    if not isinstance(metric, Metric):
+        raise TypeError(f"check_metric takes a metric, like MyMetric(), not {metric!r}")
 
     def fresh() -> Metric:
-        metric = build()
+        copied = _copy(metric)
         if data is not None:
-            metric.prepare(Subject(data))
-        return metric
+            copied.prepare(Subject(data))
+        return copied
 
-    run(build, [_figures, _protocol, _batching, _order, _repeat], fresh, samples)
+    run(metric, [_unchanged, _figures, _protocol, _batching, _order, _repeat], fresh, samples)
+
+
+def _copy(metric: Metric) -> Metric:
+    """As it is; attributes that it will only have later (attrs' slots) are left out."""
+    fresh = object.__new__(type(metric))
+    slots = [slot for base in type(metric).__mro__ for slot in vars(base).get("__slots__", ())]
+    for name in {*slots, *getattr(metric, "__dict__", ())} - {"__dict__", "__weakref__"}:
+        if hasattr(metric, name):
+            object.__setattr__(fresh, name, copy.deepcopy(getattr(metric, name)))
+    return fresh
 
 
 def _figures(build: Callable[[], Metric], samples: torch.Tensor) -> None:
@@ -80,6 +91,13 @@ def _repeat(build: Callable[[], Metric], samples: torch.Tensor) -> None:
         second = _said(metric)
     for name, figure in first.items():
         ensure(figure.value == second[name].value, f"{name} changed when it was asked for again.")
+
+
+def _unchanged(build: Callable[[], Metric], samples: torch.Tensor) -> None:
+    """The samples are left as they were: other metrics see them too."""
+    shown = samples.clone()
+    build().update(shown, None)
+    ensure(torch.equal(shown, samples), "it wrote into them.")
 
 
 def _said(metric: Metric) -> dict[str, Figure]:

@@ -10,7 +10,8 @@ from .law import close, ensure, run
 
 def check_schedule(schedule: Schedule) -> None:
     """Every law of a schedule."""
-    run(schedule, [_finite, _falls, _elementwise, _rate, _inverse, _precision], schedule)
+    laws = [_finite, _falls, _moves_at_the_ends, _elementwise, _rate, _inverse, _precision]
+    run(schedule, laws, schedule)
 
 
 def _times(dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -32,6 +33,16 @@ def _falls(schedule: Schedule) -> None:
         t = _times(dtype)
         rising = (schedule.log_snr(t).diff() >= 0).nonzero().flatten()
         ensure(not len(rising), f"it does not fall at t = {t[rising[:3]].tolist()} in {dtype}.")
+
+
+def _moves_at_the_ends(schedule: Schedule) -> None:
+    """lambda(t) falls up to both ends: where it stands, all times there are one level."""
+    off = torch.tensor([0.0, 1e-6, 1e-5, 1e-4, 1e-3], dtype=torch.float64)
+    for name, t in (("0", off), ("1", 1 - off)):
+        lam = schedule.log_snr(t)
+        moved = (lam - lam[0]).abs()[1:]
+        flat = off[1:][moved.diff(prepend=moved.new_zeros(1)) <= 0].tolist()
+        ensure(not flat, f"near t = {name} it stands still for {max(flat, default=0):g}.")
 
 
 def _elementwise(schedule: Schedule) -> None:

@@ -1,10 +1,19 @@
-"""Laws of a weighting. Being a bound is not one of them: the certificate speaks of that."""
+"""Laws of a weighting. Being a bound is not one of them: the certificate speaks of that.
+
+Nor is there a law against a weighting that was meant for the plain loss and is used as w: what it
+does is printed in words (:mod:`elbowroom.meaning`), to be read.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
+import attrs
 import torch
 
 from ..level import Level
+from ..meaning import HINT, in_words
 from ..process import Process
 from ..registry import registry
 from ..schedule import Schedule
@@ -14,9 +23,24 @@ from .law import close, ensure, run
 Settings = list[tuple[Process, Schedule]]
 
 
-def check_weighting(weighting: Weighting) -> None:
-    """Every law of a weighting, under the built-in processes and their natural schedules."""
-    run(weighting, [_finite, _plain_weight, _elementwise, _invariance], weighting, _settings())
+def check_weighting(weighting: Weighting) -> str:
+    """Every law of a weighting, under the built-in processes and their natural schedules.
+
+    What it means in words is printed (``pytest -rP`` shows it) and returned.
+    """
+    settings = _settings()
+    laws = [_finite, _not_negative, _plain_weight, _elementwise, _alone, _unchanged, _invariance]
+    run(weighting, laws, weighting, settings)
+    report = "\n".join(_report(weighting, settings))
+    sys.stdout.write(f"{report}\n")
+    return report
+
+
+def _report(weighting: Weighting, settings: Settings) -> Iterator[str]:
+    for process, schedule in settings:
+        yield f"{weighting!r} under {process}, {schedule}:"
+        yield from (f"  {sentence}" for sentence in in_words(weighting, schedule, process))
+    yield HINT
 
 
 def _settings() -> Settings:
@@ -43,6 +67,15 @@ def _finite(weighting: Weighting, settings: Settings) -> None:
             ensure(not bad, f"it is not finite at t = {bad[:3]} ({process}, {dtype}).")
 
 
+def _not_negative(weighting: Weighting, settings: Settings) -> None:
+    """w is not negative: a loss that is paid for growing has no least value."""
+    for process, schedule in settings:
+        level = _levels(schedule, process)
+        w = weighting.prepare(schedule, process)(level)
+        bad = level.t[(w < 0).expand_as(level.t)].tolist()
+        ensure(not bad, f"it is negative at t = {bad[:3]} ({process}).")
+
+
 def _plain_weight(weighting: Weighting, settings: Settings) -> None:
     """plain_weight is w * elbo_weight, and finite up to both ends."""
     for process, schedule in settings:
@@ -65,6 +98,29 @@ def _elementwise(weighting: Weighting, settings: Settings) -> None:
             ensure(shape == (4, 1, 1), f"{name} has shape {shape} for (4, 1, 1).")
             ensure(spread.dtype == t.dtype, f"{name} turned {t.dtype} into {spread.dtype}.")
             close(spread.flatten(), function(flat), f"{name} of a spread level", relative=1e-6)
+
+
+def _alone(weighting: Weighting, settings: Settings) -> None:
+    """w at a level does not depend on the other levels of the batch."""
+    for process, schedule in settings:
+        ready, level = weighting.prepare(schedule, process), _levels(schedule, process)
+        few = slice(100, 900, 97)
+        for name, function in (("w", ready), ("plain_weight", ready.plain_weight)):
+            whole, part = function(level), function(level.select(few))
+            close(
+                part, whole[few], f"{name} of a part of the batch", relative=1e-9, absolute=1e-300
+            )
+
+
+def _unchanged(weighting: Weighting, settings: Settings) -> None:
+    """The level is left as it was."""
+    for process, schedule in settings:
+        ready, level = weighting.prepare(schedule, process), _levels(schedule, process)
+        before = {name: value.clone() for name, value in attrs.asdict(level, recurse=False).items()}
+        ready(level), ready.plain_weight(level), ready.penalty(level)
+        for name, value in before.items():
+            same = torch.equal(getattr(level, name), value)
+            ensure(same, f"{name} was changed in place under {process}.")
 
 
 def _invariance(weighting: Weighting, settings: Settings) -> None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from elbowroom.conformance import check_launcher
 from elbowroom.contrib.ray_launcher import Ray
 from elbowroom.errors import ElbowroomError
 from elbowroom.launcher import Ended, Job
@@ -69,6 +70,13 @@ while time.monotonic() < end and not (place / "go").exists():
     time.sleep(0.05)
 (place / "done").write_text("done")
 """
+
+
+@needs_ray
+@pytest.mark.usefixtures("cluster")
+def test_it_keeps_the_laws_of_a_launcher():
+    """It passes the conformance kit."""
+    check_launcher(Ray())
 
 
 @needs_ray

@@ -359,3 +359,16 @@ def test_json_stands_alone_whatever_components_print(tmp_path):
     for words in ("on import", "by a child", "in use"):
         assert words in ran.stderr
     assert elbowroom("weighting", f"{mine}:Loud", "--json").json["t"]
+
+
+def test_a_weighting_is_told_in_words():
+    """What it does at both ends, beside its values; elbo is the ELBO's own weight."""
+    ran = elbowroom("weighting", "elbo", "--process", "gaussian")
+    assert ran.code == 0, ran.err
+    words = " ".join(ran.out.split())
+    assert "at high SNR" in words and "w̃ is constant" in words
+    simple = elbowroom("weighting", "simple", "--process", "gaussian", "--json").json["in_words"]
+    assert len(simple) == 3
+    assert all("the weight on the plain loss is constant" in said for said in simple[:2])
+    ends = elbowroom("weighting", "edm", "--schedule", "{name: cosine, eps: 0}", "--json")
+    assert not any("nan" in said for said in ends.json["in_words"])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+
 import attrs
 import pytest
 import torch
@@ -10,7 +14,9 @@ from elbowroom import (
     Dataset,
     DataSpec,
     Denoiser,
+    Exporter,
     Frame,
+    Launcher,
     Level,
     Metric,
     Sampler,
@@ -23,6 +29,8 @@ from elbowroom import (
 from elbowroom.conformance import (
     check_dataset,
     check_denoiser,
+    check_exporter,
+    check_launcher,
     check_metric,
     check_process,
     check_sampler,
@@ -30,6 +38,7 @@ from elbowroom.conformance import (
     check_time_sampler,
     check_weighting,
 )
+from elbowroom.launcher import Ended
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
@@ -38,6 +47,9 @@ from elbowroom.plugins.time_samplers.importance import Importance
 from elbowroom.plugins.time_samplers.logit_normal import LogitNormal
 from elbowroom.plugins.time_samplers.uniform import Stratified, Uniform
 from elbowroom.time_sampler import stratified
+from elbowroom.training import train
+from safetensors.torch import save_file
+from tiny_run import tiny_config
 from torch import nn
 
 
@@ -77,6 +89,18 @@ class Whole(Schedule):
         return 5 - 10 * t / t.max()
 
 
+class FlatStart(Schedule):
+    """Stands still for a moment that no grid of thousandths sees."""
+
+    def log_snr(self, t):
+        return 5 - 10 * t.clamp(min=5e-4)
+
+
+class FlatEnd(Schedule):
+    def log_snr(self, t):
+        return 5 - 10 * t.clamp(max=1 - 5e-4)
+
+
 @pytest.mark.parametrize(
     ("schedule", "sentence"),
     [
@@ -86,10 +110,12 @@ class Whole(Schedule):
         (WrongRate(), "The rate is -lambda'(t)"),
         (WrongInverse(), "time(lambda) is the inverse"),
         (Whole(), "computed elementwise"),
+        (FlatStart(), "near t = 0 it stands still"),
+        (FlatEnd(), "near t = 1 it stands still"),
     ],
 )
 def test_wrong_schedules_are_caught(schedule, sentence):
-    """Rising, standing still, infinite, wrong rate, wrong inverse, not elementwise."""
+    """Rising, standing still, infinite, wrong rate, wrong inverse, not elementwise, flat ends."""
     broken(check_schedule, schedule, sentence)
 
 
@@ -121,9 +147,29 @@ class Hidden(Weighting):
         return level.rate.nan_to_num(1.0)
 
 
+class OfTheBatch(Weighting):
+    """Normalised by the largest weight of the batch it is in."""
+
+    def __call__(self, level):
+        return level.noise_share / level.noise_share.max()
+
+
+class Negative(Weighting):
+    def __call__(self, level):
+        return level.t - 0.25
+
+
+class InPlace(Weighting):
+    def __call__(self, level):
+        return level.log_snr.clamp_(max=4).sigmoid()
+
+
 @pytest.mark.parametrize(
     ("weighting", "sentence"),
     [
+        (OfTheBatch(), "does not depend on the other levels of the batch"),
+        (Negative(), "w is not negative"),
+        (InPlace(), "The level is left as it was"),
         (Pole(), "w is finite inside (0, 1)"),
         (WrongPlain(), "plain_weight is w * elbo_weight"),
         (Scalar(), "computed elementwise"),
@@ -133,6 +179,27 @@ class Hidden(Weighting):
 def test_wrong_weightings_are_caught(weighting, sentence):
     """A pole, a wrong plain weight, a wrong shape, a hidden dependence on the schedule."""
     broken(check_weighting, weighting, sentence)
+
+
+class P2(Weighting):
+    """Choi et al.'s weight of the plain loss, taken for w."""
+
+    def __call__(self, level):
+        return 1 / (1 + level.snr)
+
+
+class RightP2(P2):
+    def __call__(self, level):
+        return super().__call__(level) / level.elbo_weight
+
+
+def test_what_a_weighting_means_is_printed(capsys):
+    """No law tells a weight of the plain loss from a w: words do, beside the laws."""
+    forgotten, right = check_weighting(P2()), check_weighting(RightP2())
+    assert "w̃ goes as SNR^-1, and the weight on the plain loss goes as SNR^-0.5" in forgotten
+    assert "w̃ goes as SNR^-1.5, and the weight on the plain loss goes as SNR^-1" in right
+    assert "level.elbo_weight" in forgotten
+    assert capsys.readouterr().out == f"{forgotten}\n{right}\n"
 
 
 # -- time samplers
@@ -438,8 +505,8 @@ class Table(Dataset):
     def __init__(self, *, levels=4, classes=2, shape=(3,), y_max=2, train=None):
         self._spec = DataSpec(shape, levels, classes)
         generator = torch.Generator().manual_seed(0)
-        self.x = torch.randint(4, (20, 3), generator=generator)
-        self.y = None if y_max is None else torch.arange(20) % y_max
+        self.x = torch.randint(4, (60, 3), generator=generator)
+        self.y = None if y_max is None else torch.arange(60) % y_max
         self.train = train
 
     @property
@@ -447,12 +514,25 @@ class Table(Dataset):
         return self._spec
 
     def split(self, name):
-        return self.train or Rows(self.x, self.y)
+        if self.train:
+            return self.train
+        mine = slice(*{"train": (0, 20), "validation": (20, 40), "test": (40, 60)}[name])
+        return Rows(self.x[mine], None if self.y is None else self.y[mine])
 
 
 class Shuffled(Rows):
     def take(self, indices):
         return super().take(indices.sort().values)
+
+
+class Overlapping(Dataset):
+    """Judged by what was learnt, in another order."""
+
+    spec = DataSpec((8,), 4)
+
+    def split(self, name):
+        x = torch.randint(4, (40, 8), generator=torch.Generator().manual_seed(0))
+        return Rows(x if name == "train" else x[:20].flip(0), None)
 
 
 def test_a_small_data_set_keeps_every_law():
@@ -469,10 +549,12 @@ def test_a_small_data_set_keeps_every_law():
         (Table(y_max=None), "has no labels"),
         (Table(classes=None), "has labels although"),
         (Table(train=Shuffled(Table().x, Table().y)), "in the order asked for"),
+        (Table(train=Rows(Table().x, Table().y)), "The splits are not the same examples"),
+        (Overlapping(), "of the first examples of validation are among those of train"),
     ],
 )
 def test_wrong_data_sets_are_caught(data, sentence):
-    """Values, shapes, labels and order that contradict the spec."""
+    """Values, shapes, labels and order that contradict the spec; splits that share examples."""
     broken(check_dataset, data, sentence)
 
 
@@ -506,6 +588,12 @@ class First(Mean):
         super().update(samples, labels)
 
 
+class Scribbles(Mean):
+    def update(self, samples, labels):
+        super().update(samples, labels)
+        samples.zero_()
+
+
 class Silent(Mean):
     def compute(self):
         return {}
@@ -516,7 +604,7 @@ SAMPLES = torch.arange(30).reshape(10, 3) % 7
 
 def test_a_small_metric_keeps_every_law():
     """A running mean passes the kit."""
-    check_metric(Mean, samples=SAMPLES)
+    check_metric(Mean(), samples=SAMPLES)
 
 
 @pytest.mark.parametrize(
@@ -525,11 +613,144 @@ def test_a_small_metric_keeps_every_law():
         (LastBatch, "split into batches"),
         (First, "the order of the samples"),
         (Silent, "It says finite figures"),
+        (Scribbles, "The samples are left as they were"),
     ],
 )
 def test_wrong_metrics_are_caught(metric, sentence):
     """Figures that depend on batches or order, or that are not there."""
-    broken(check_metric, metric, sentence, samples=SAMPLES)
+    broken(check_metric, metric(), sentence, samples=SAMPLES)
+
+
+def test_a_metric_is_given_as_an_instance():
+    """Like every other component; a class is told so."""
+    with pytest.raises(TypeError, match=r"like MyMetric\(\)"):
+        check_metric(Mean, SAMPLES)
+
+
+# -- launchers
+
+
+class Here(Launcher):
+    """Runs jobs one by one, as a launcher may."""
+
+    def run(self, jobs, at_once):
+        for job in jobs:
+            with job.output.open("wb") as output:
+                child = subprocess.Popen(
+                    [sys.executable, *job.command], stdout=output, stderr=subprocess.STDOUT
+                )
+            try:
+                while child.poll() is None:
+                    yield None
+                    time.sleep(0.02)
+            finally:
+                self.stop(child)
+            yield Ended(job.name, self.told(child.returncode))
+
+    def stop(self, child):
+        if child.poll() is None:
+            child.terminate()
+            child.wait()
+
+    def told(self, code):
+        return code
+
+
+class Kills(Here):
+    def stop(self, child):
+        child.kill()
+        child.wait()
+
+
+class Optimist(Here):
+    def told(self, code):
+        return 0
+
+
+class Mute(Here):
+    def run(self, jobs, at_once):
+        jobs = [attrs.evolve(job, output=job.output.with_suffix(".lost")) for job in jobs]
+        yield from super().run(jobs, at_once)
+
+
+def test_a_small_launcher_keeps_every_law():
+    """One job after the other is a launcher."""
+    check_launcher(Here())
+
+
+@pytest.mark.parametrize(
+    ("launcher", "sentence"),
+    [
+        (Kills(), "a job that saves itself at SIGTERM had no time to"),
+        (Optimist(), "a job that ended with 7 is told with 0"),
+        (Mute(), "'to one' is not there"),
+    ],
+    ids=["Kills", "Optimist", "Mute"],
+)
+def test_wrong_launchers_are_caught(launcher, sentence):
+    """Kills at once, hides failures, loses what was printed."""
+    broken(check_launcher, launcher, sentence)
+
+
+# -- exporters
+
+
+class Weights(Exporter):
+    """The weights alone."""
+
+    def write(self, run, config, folder):
+        save_file(run.model.state_dict(), folder / "weights.safetensors")
+
+
+class Pickled(Exporter):
+    def write(self, run, config, folder):
+        torch.save(run.model.state_dict(), folder / "weights.bin")
+
+
+class Rooted(Weights):
+    def write(self, run, config, folder):
+        super().write(run, config, folder)
+        (folder / "card.md").write_text(f"made from {run.folder.path.resolve()}")
+
+
+class Nothing(Exporter):
+    def write(self, run, config, folder):
+        (folder.parent / "elsewhere").touch()
+
+
+class Improves(Weights):
+    def write(self, run, config, folder):
+        with torch.no_grad():
+            next(run.model.parameters()).add_(1)
+        super().write(run, config, folder)
+
+
+@pytest.fixture(scope="module")
+def a_run(tmp_path_factory):
+    """A run of one step."""
+    folder = tmp_path_factory.mktemp("conformance") / "run"
+    train(tiny_config(steps=1), folder, without=("console", "tensorboard"))
+    return folder
+
+
+def test_a_small_exporter_keeps_every_law(a_run):
+    """Weights in one file are an export."""
+    check_exporter(Weights(), a_run)
+
+
+@pytest.mark.parametrize(
+    ("exporter", "sentence"),
+    [
+        (Pickled(), "are pickles"),
+        (Rooted(), "card.md names a folder here"),
+        (Nothing(), "the folder is empty"),
+        (Improves(), "The same run gives the same files"),
+    ],
+    ids=["Pickled", "Rooted", "Nothing", "Improves"],
+)
+def test_wrong_exporters_are_caught(a_run, exporter, sentence):
+    """Pickles, paths of this machine, nothing at all, and another model than the run's."""
+    broken(check_exporter, exporter, sentence, of=a_run)
 
 
 def test_every_broken_law_is_told_at_once():

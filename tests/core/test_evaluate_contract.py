@@ -41,7 +41,7 @@ class Compares(Total):
 
 def test_a_metric_with_figures_keeps_the_laws():
     """Errors, floors and protocols are welcome."""
-    check_metric(Total, SAMPLES)
+    check_metric(Total(), SAMPLES)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_metric_with_figures_keeps_the_laws():
 def test_broken_metrics_are_caught(metric, sentence):
     """The sentence names the law."""
     with pytest.raises(AssertionError, match=sentence):
-        check_metric(metric, SAMPLES)
+        check_metric(metric(), SAMPLES)
 
 
 def test_a_metric_that_compares_is_shown_the_data_first():
@@ -63,7 +63,7 @@ def test_a_metric_that_compares_is_shown_the_data_first():
             seen.append(self.total)
             return super().compute()
 
-    check_metric(Spy, SAMPLES, Pictures())
+    check_metric(Spy(), SAMPLES, Pictures())
     assert seen[0] == 60 + float(SAMPLES.sum())
 
 

@@ -14,12 +14,14 @@ import pytest
 import torch
 from elbowroom import ElbowroomError, Noise
 from elbowroom.api import assemble, load, sample, train
+from elbowroom.conformance import check_exporter
 from elbowroom.exporter import Exporter, export_run
 from elbowroom.plugins.diffusers_export import (
     ElbowroomModel,
     ElbowroomPipeline,
     ElbowroomScheduler,
 )
+from elbowroom.plugins.diffusers_export.exporter import DiffusersExporter
 
 TINY = {
     "data": {"name": "digits", "limit": 200},
@@ -52,6 +54,11 @@ def exported(tmp_path_factory):
 @pytest.fixture(params=["masked", "gaussian"])
 def one(request, exported) -> Exported:
     return exported[request.param]
+
+
+def test_it_keeps_the_laws_of_an_exporter(one):
+    """It passes the conformance kit."""
+    check_exporter(DiffusersExporter(), one.run)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from elbowroom.conformance import check_launcher
 from elbowroom.launcher import ENDS_WITH_INPUT, Ended, Job
 from elbowroom.plugins.launchers.local import Local
 
@@ -19,6 +20,11 @@ def job(tmp_path, name, code):
 
 def ended(events):
     return [event for event in events if event is not None]
+
+
+def test_it_keeps_the_laws_of_a_launcher():
+    """It passes the conformance kit."""
+    check_launcher(Local())
 
 
 def test_each_job_is_told_as_it_ends(tmp_path):

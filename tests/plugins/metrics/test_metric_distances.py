@@ -222,7 +222,7 @@ def test_the_error_of_the_inception_score_is_the_spread_over_repetitions():
 @pytest.mark.parametrize("build", [FID, KID, InceptionScore])
 def test_built_in_metrics_keep_the_laws(build):
     """Batches, order and the global generator change nothing; protocols are plain data."""
-    check_metric(lambda: build(LINEAR), SAMPLES, DATA)
+    check_metric(build(LINEAR), SAMPLES, DATA)
 
 
 @settings(max_examples=8)

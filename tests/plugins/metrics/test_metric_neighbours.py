@@ -74,4 +74,4 @@ def test_a_train_split_too_large_to_keep_gives_the_same(monkeypatch):
 
 def test_neighbours_keep_the_laws():
     """Batches and order change nothing."""
-    check_metric(Neighbours, pictures(31, seed=8)[0], DATA)
+    check_metric(Neighbours(), pictures(31, seed=8)[0], DATA)
