@@ -42,7 +42,7 @@ from .noise import Noise
 from .options import options_of
 from .picture import has_picture
 from .reel import Reel, save_small_png
-from .sampling import draw, evaluating, load_run
+from .sampling import Loaded, draw, evaluating, load_run
 from .sizes import check_labels
 from .working import Precision, check_precision, working
 
@@ -311,6 +311,7 @@ def evaluate_run(
     config = loaded.folder.config(overrides)
     data = build_parts(config).data
     assert data is not None, "a run has data"
+    _check_form(data, loaded)
     model = {"run": loaded.folder.path.name, "weights": f"EMA at step {loaded.checkpoint.step}"}
     found = evaluate(
         loaded.model,
@@ -343,6 +344,16 @@ def evaluate_run(
     except OSError as error:
         raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
     return EvaluationReport(folder, record)
+
+
+def _check_form(data: Dataset, run: Loaded) -> None:
+    """Refuse data that the model was not made for, before every metric stumbles over it."""
+    made_for = run.model.process.data
+    if (data.spec.shape, data.spec.levels) != (made_for.shape, made_for.levels):
+        raise ElbowroomError(
+            f"data: examples have the shape {data.spec.shape} and {data.spec.levels} levels, and "
+            f"{run.checkpoint.path} was trained on {made_for.shape} and {made_for.levels}"
+        )
 
 
 def _reel(model: Diffusion, seed: int) -> Reel:

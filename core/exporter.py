@@ -41,6 +41,8 @@ def export_run(
 
     Code that a run from elsewhere refers to is executed only with ``trust``.
     """
+    from safetensors import SafetensorError
+
     from .config import component
     from .sampling import load_run
 
@@ -59,6 +61,7 @@ def export_run(
             if folder.is_dir():
                 folder.rmdir()  # it was empty
             shutil.move(whole, folder)
-    except OSError as error:
-        raise ElbowroomError(f"cannot write {folder}: {error.strerror or error}") from error
+    except (OSError, SafetensorError) as error:  # what a full disk is called by whom
+        words = getattr(error, "strerror", None) or error
+        raise ElbowroomError(f"cannot write {folder}: {words}") from error
     return folder

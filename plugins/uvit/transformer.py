@@ -81,7 +81,9 @@ def heads_of(width: int, heads: int | None) -> int:
 
 def hidden_of(width: int, hidden: int | None) -> int:
     """Default: 8/3 of the width, rounded up to a multiple of 64."""
-    return hidden if hidden is not None else 64 * math.ceil(8 * width / 3 / 64)
+    hidden = hidden if hidden is not None else 64 * math.ceil(8 * width / 3 / 64)
+    check_sizes(hidden=hidden)
+    return hidden
 
 
 def glu(x: Tensor) -> Tensor:

@@ -10,11 +10,9 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import attrs
 
@@ -60,18 +58,42 @@ def started(
     *arguments: object, before: Callable[[], object] = lambda: None
 ) -> Iterator[tuple[int, Callable[[], Ended]]]:
     """``elbowroom ARGUMENTS`` in a child: its process id, and what waits for its end."""
-    with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder, "out"), Path(folder, "err")
-        sys.stdout.flush()
-        pid = os.fork()
-        if not pid:
-            _become([str(word) for word in arguments], out, err, before)
+    out, err = _Pipe(), _Pipe()  # no files: these have no room where the disk is full
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        _become([str(word) for word in arguments], out, err, before)
 
-        def wait() -> Ended:
-            code = _waited(pid)
-            return Ended(code, out.read_text(errors="replace"), err.read_text(errors="replace"))
+    def wait() -> Ended:
+        code = _waited(pid, out, err)
+        return Ended(code, out.text, err.text)
 
+    with out, err:
         yield pid, wait
+
+
+class _Pipe:
+    """What a child says, held in memory."""
+
+    def __init__(self) -> None:
+        self.end, self.entry = os.pipe()
+        os.set_blocking(self.end, False)
+        self._said = b""
+
+    def __enter__(self) -> None:
+        os.close(self.entry)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.end)
+
+    def drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while part := os.read(self.end, 1 << 16):
+                self._said += part
+
+    @property
+    def text(self) -> str:
+        return self._said.decode(errors="replace")
 
 
 def ran(*arguments: object, before: Callable[[], object] = lambda: None) -> Ended:
@@ -80,11 +102,11 @@ def ran(*arguments: object, before: Callable[[], object] = lambda: None) -> Ende
         return wait()
 
 
-def _become(arguments: list[str], out: Path, err: Path, before: Callable[[], object]) -> None:
+def _become(arguments: list[str], out: _Pipe, err: _Pipe, before: Callable[[], object]) -> None:
     code = 1
     try:
-        for number, path in ((1, out), (2, err)):
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+        for number, pipe in ((1, out), (2, err)):
+            os.dup2(pipe.entry, number)
         sys.stdout = os.fdopen(1, "w", closefd=False)
         sys.stderr = os.fdopen(2, "w", closefd=False)
         sys.argv = ["elbowroom", *arguments]
@@ -104,10 +126,12 @@ def _become(arguments: list[str], out: Path, err: Path, before: Callable[[], obj
         os._exit(code)
 
 
-def _waited(pid: int) -> int:
+def _waited(pid: int, *said: _Pipe) -> int:
     end = time.monotonic() + _PATIENCE
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
+        for pipe in said:
+            pipe.drain()
         if done:
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() > end:

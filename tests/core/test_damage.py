@@ -10,11 +10,14 @@ import pytest
 from command import elbowroom
 from elbowroom.checkpoint import CheckpointError, checkpoints, look
 from elbowroom.digest import is_sealed, sealed
+from elbowroom.errors import ElbowroomError
+from elbowroom.exporter import Exporter, export_run
 from elbowroom.run_folder import RunError, RunFolder
 from elbowroom.sampling import load_run
 from elbowroom.training import resume, train
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 from tiny_run import curve, found, same, tiny_config
 
 QUIET = {"console", "tensorboard"}
@@ -231,6 +234,32 @@ def test_a_seal_survives_writing_and_breaks_with_any_change(record, key, value):
 
 
 _ABSENT = "\0absent"
+
+
+def test_data_of_another_form_are_refused_before_any_metric_sees_them(run):
+    """A changed config is told of, and what it asks for is one sentence."""
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("size: 4", "size: null"))
+    with pytest.warns(UserWarning, match="changed after step-000000008 was saved: data.size is nu"):
+        ended = elbowroom("evaluate", run, "--metric", "bpd", "--samples", 4)
+    assert ended.code == 2
+    assert "examples have the shape (8, 8, 1)" in " ".join(ended.err.split())
+
+
+class Full(Exporter):
+    """Writes until the disk is full, which safetensors tells in its own words."""
+
+    def write(self, run, config, folder):
+        (folder / "half").write_text("")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+
+def test_an_export_to_a_full_disk_is_a_sentence_and_leaves_nothing(run, tmp_path):
+    """Whoever's error it is."""
+    out = tmp_path / "exports" / "one"
+    with pytest.raises(ElbowroomError, match=r"cannot write .*one: .*No space left"):
+        export_run(run, f"{__name__}:Full", out)
+    assert list(out.parent.iterdir()) == []
 
 
 def test_checkpoints_of_a_folder_that_is_none_are_none(tmp_path):

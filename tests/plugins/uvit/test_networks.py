@@ -159,6 +159,7 @@ def test_uvit_refuses_sequences():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"hidden": 0}, "hidden: 0 is not at least 1"),
         ({"heads": 5}, "width of 16 does not divide into 5 heads; allowed are 1, 2, 4, 8, 16"),
         ({"groups": 3}, "8 channels do not divide into 3 groups; allowed are 1, 2, 4, 8"),
         ({"dropout": 1.0}, "dropout: 1.0"),
