@@ -73,7 +73,8 @@ def _point(
         "status": "failed" if failed else "finished",
         "reason": f"no luck {NASTY}" if failed else "",
         "folder": f"points/{name}", "commands": [f"elbowroom train x process={label}"],
-        "figures": figures, "skipped": {"kid": NASTY}, "failed": {}, "step": 10, "parameters": 1000 + k,
+        "figures": figures, "skipped": {"kid": NASTY}, "failed": {}, "step": 10,
+        "parameters": 1000 + k,
         "calls": 16.0, "train_seconds": 3.0, "sampling_seconds": 1.0, "reverse": reverse,
     }  # fmt: skip
 
