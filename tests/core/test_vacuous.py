@@ -114,7 +114,13 @@ def test_an_evaluation_says_it_too(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     bits = Figure(6.1, better="lower", of={"split": "9 test examples"}, knows_nothing=4.0)
     figures = {"bits_per_dim": bits.plain(), "is": Figure(6.0, better="higher").plain()}
-    record = {"figures": figures, "calls_mean": None, "skipped": {}, "failed": {}, "protocol": {}}
+    record = {
+        "figures": figures,
+        "calls_mean": None,
+        "skipped": {},
+        "failed": {},
+        "protocol": {"seed": 0},
+    }
     print_record(record)
     out = capsys.readouterr().out
     assert "knows nothing" in out and "bits_per_dim is vacuous: worse than" in out
