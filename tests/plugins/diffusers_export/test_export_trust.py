@@ -180,7 +180,9 @@ def test_no_name_becomes_markup_in_a_model_card(exported, tmp_path):
     shutil.copytree(exported.parent / "run", run)
     (run / "evaluation").mkdir()
     figure = {"value": "<b>1</b>", "standard_error": NASTY, "of": {NASTY: NASTY}}
+    figure |= {"better": NASTY, "floor": NASTY}
     said = {"format": FORMAT, "step": 1, "figures": {NASTY: figure}}
+    said |= {key: {NASTY: NASTY} for key in ("skipped", "protocol", "seconds")}
     (run / "evaluation" / "figures.json").write_text(json.dumps(said))
     card = (export_run(run, "diffusers", tmp_path / "e") / "README.md").read_text()
     for sign in ("<script", "<img", "<b>", "](", "![c"):
