@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from elbowroom.contracts.process import Signature
 from elbowroom.errors import ConfigError
 from elbowroom.plugins.uvit.uvit import UViT
-from elbowroom.process import Signature
 from torch import Tensor
 
 

@@ -24,7 +24,7 @@ import attrs
 import numpy as np
 import torch
 from attrs.validators import ge
-from elbowroom.dataset import SPLITS, Batch, Dataset, DataSpec, Split, check_split
+from elbowroom.contracts.dataset import SPLITS, Batch, Dataset, DataSpec, Split, check_split
 from elbowroom.errors import ElbowroomError
 from numpy.typing import NDArray
 from torch import Tensor

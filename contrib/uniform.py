@@ -44,8 +44,8 @@ from typing import ClassVar
 import attrs
 import torch
 from elbowroom import CategoricalPrediction, Level, Noise, Process, Signature, Step
-from elbowroom.categorical import draw_categorical
-from elbowroom.process import check_range
+from elbowroom.contracts.process import check_range
+from elbowroom.randomness.categorical import draw_categorical
 from torch import Tensor
 from torch.nn.functional import one_hot
 

@@ -11,61 +11,61 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import assemble, evaluate, load, sample, train
-    from .config import Config, load_config
-    from .dataset import Batch, Dataset, DataSpec, Split
-    from .denoiser import Denoiser
-    from .diffusion import Diffusion
+    from .config.sections import Config, load_config
+    from .contracts.dataset import Batch, Dataset, DataSpec, Split
+    from .contracts.denoiser import Denoiser
+    from .contracts.exporter import Exporter
+    from .contracts.launcher import Launcher
+    from .contracts.level import Level
+    from .contracts.metric import Figure, Metric
+    from .contracts.observer import RunEvent
+    from .contracts.prediction import CategoricalPrediction, RealPrediction
+    from .contracts.process import Process, Signature, Step
+    from .contracts.sampler import Frame, Sampler, Samples
+    from .contracts.schedule import Schedule
+    from .contracts.time_sampler import TimeSampler
+    from .contracts.weighting import Weighting
     from .errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
-    from .exporter import Exporter
-    from .hookspecs import PLUGIN_API, hookimpl
-    from .launcher import Launcher
-    from .level import Level
-    from .metric import Figure, Metric
-    from .noise import Noise
-    from .observer import RunEvent
-    from .prediction import CategoricalPrediction, RealPrediction
-    from .process import Process, Signature, Step
-    from .sampler import Frame, Sampler, Samples
-    from .schedule import Schedule
-    from .time_sampler import TimeSampler
-    from .weighting import Weighting
+    from .objective.diffusion import Diffusion
+    from .randomness.noise import Noise
+    from .registry.hooks import PLUGIN_API, hookimpl
 
 _HOMES = {
-    "Batch": "dataset",
-    "CategoricalPrediction": "prediction",
-    "Config": "config",
+    "Batch": "contracts.dataset",
+    "CategoricalPrediction": "contracts.prediction",
+    "Config": "config.sections",
     "ConfigError": "errors",
-    "DataSpec": "dataset",
-    "Dataset": "dataset",
-    "Denoiser": "denoiser",
+    "DataSpec": "contracts.dataset",
+    "Dataset": "contracts.dataset",
+    "Denoiser": "contracts.denoiser",
     "ElbowroomError": "errors",
-    "Diffusion": "diffusion",
-    "Exporter": "exporter",
-    "Figure": "metric",
-    "Frame": "sampler",
+    "Diffusion": "objective.diffusion",
+    "Exporter": "contracts.exporter",
+    "Figure": "contracts.metric",
+    "Frame": "contracts.sampler",
     "IncompatibleError": "errors",
-    "Launcher": "launcher",
-    "Level": "level",
-    "Metric": "metric",
-    "Noise": "noise",
-    "PLUGIN_API": "hookspecs",
+    "Launcher": "contracts.launcher",
+    "Level": "contracts.level",
+    "Metric": "contracts.metric",
+    "Noise": "randomness.noise",
+    "PLUGIN_API": "registry.hooks",
     "PluginError": "errors",
-    "Process": "process",
-    "RealPrediction": "prediction",
-    "RunEvent": "observer",
-    "Sampler": "sampler",
-    "Samples": "sampler",
-    "Schedule": "schedule",
-    "Signature": "process",
-    "Split": "dataset",
-    "Step": "process",
-    "TimeSampler": "time_sampler",
-    "Weighting": "weighting",
+    "Process": "contracts.process",
+    "RealPrediction": "contracts.prediction",
+    "RunEvent": "contracts.observer",
+    "Sampler": "contracts.sampler",
+    "Samples": "contracts.sampler",
+    "Schedule": "contracts.schedule",
+    "Signature": "contracts.process",
+    "Split": "contracts.dataset",
+    "Step": "contracts.process",
+    "TimeSampler": "contracts.time_sampler",
+    "Weighting": "contracts.weighting",
     "assemble": "api",
     "evaluate": "api",
-    "hookimpl": "hookspecs",
+    "hookimpl": "registry.hooks",
     "load": "api",
-    "load_config": "config",
+    "load_config": "config.sections",
     "sample": "api",
     "train": "api",
 }

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .assembly import Parts, build_model, build_parts
-from .config import Config, load_config, to_plain
+from .config.assembly import Parts, build_model, build_parts
+from .config.sections import Config, load_config, to_plain
+from .contracts.metric import LOOK
 from .errors import ConfigError, ElbowroomError
-from .metric import LOOK
 
 if TYPE_CHECKING:
     import torch
 
-    from .diffusion import Diffusion
-    from .evaluation import Evaluation
-    from .fitting import RunResult
-    from .sampling import Drawn, Labels
+    from .evaluation.evaluation import Evaluation
+    from .objective.diffusion import Diffusion
+    from .sampling.draw import Drawn, Labels
+    from .training.loop import RunResult
 
 
 def assemble(
@@ -67,7 +67,7 @@ def load(
     A run is data: code that it refers to and that was not trained with here is executed only with
     ``trust``, and only if it is what the run recorded. Read it first.
     """
-    from .sampling import load_run
+    from .runs.load import load_run
 
     loaded = load_run(run, overrides, checkpoint, device=device, trust=trust)
     _remember(loaded.model, build_parts(loaded.folder.config(overrides)))
@@ -87,14 +87,14 @@ def train(
     ``model`` may also be a config, as for :func:`assemble`. Keywords are options of the config's
     section ``train``; ``without`` names observers that shall not be told (``console``).
     """
-    from .checkpoint import load_weights
-    from .diffusion import Diffusion
-    from .distributed import ranks
-    from .fitting import check_run, fit_checked
-    from .observer import Observers
-    from .registry import registry
-    from .run_folder import RunFolder, provenance, remember_code
-    from .training import alone
+    from .objective.diffusion import Diffusion
+    from .registry.components import registry
+    from .runs.checkpoint import load_weights
+    from .runs.folder import RunFolder, provenance, remember_code
+    from .runs.ranks import ranks
+    from .training.loop import check_run, fit_checked
+    from .training.observers import Observers
+    from .training.run import alone
 
     model = model if isinstance(model, Diffusion) else assemble(model)
     parts = parts_of(model)
@@ -148,9 +148,9 @@ def sample(
     """
     import torch
 
-    from .diffusion import Diffusion
-    from .sampling import Drawn, draw
-    from .working import working
+    from .objective.diffusion import Diffusion
+    from .runs.working import working
+    from .sampling.draw import Drawn, draw
 
     model = model if isinstance(model, Diffusion) else load(model, device=device, trust=trust)
     if options:
@@ -179,9 +179,9 @@ def evaluate(
     Keywords say how it is evaluated: ``metrics``, ``samples``, ``seed``, ``features``,
     ``precision``. Where, as for :func:`sample`.
     """
-    from .diffusion import Diffusion
-    from .evaluation import Protocol, evaluate
-    from .sampling import evaluating
+    from .evaluation.evaluation import Protocol, evaluate
+    from .objective.diffusion import Diffusion
+    from .sampling.draw import evaluating
 
     model = model if isinstance(model, Diffusion) else load(model, device=device, trust=trust)
     try:
@@ -204,7 +204,7 @@ def parts_of(model: Diffusion) -> Parts:
     if not isinstance(parts, Parts):
         raise ElbowroomError(
             "this model was not made by elbowroom.assemble or elbowroom.load, so nothing is known "
-            "of its config and data: use elbowroom.fitting.fit with a data set of yours"
+            "of its config and data: use elbowroom.training.loop.fit with a data set of yours"
         )
     return parts
 
@@ -220,7 +220,7 @@ def _remember(model: Diffusion, parts: Parts) -> Diffusion:
 
 def _with_sampler(model: Diffusion, options: Mapping[str, Any]) -> Diffusion:
     """The same network with other options of its sampler; nothing is copied."""
-    from .diffusion import Diffusion
+    from .objective.diffusion import Diffusion
 
     changes = {f"sampler.{name}": value for name, value in options.items()}
     parts = build_parts(load_config(parts_of(model).config, changes))

@@ -9,7 +9,7 @@ import typer
 from .show import JSON, console, print_json, table
 
 if TYPE_CHECKING:
-    from ..bench import BenchReport
+    from ..bench.bench import BenchReport
 
 
 def register(app: typer.Typer) -> None:
@@ -40,9 +40,9 @@ def bench(
 
     Example: elbowroom bench process=gaussian --rounds 11
     """
-    from ..bench import bench as measure
-    from ..config import load_config
-    from ..registry import registry
+    from ..bench.bench import bench as measure
+    from ..config.sections import load_config
+    from ..registry.components import registry
 
     chosen = load_config(preset, tuple(overrides or ()))
     err = console(stderr=True)

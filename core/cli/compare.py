@@ -14,8 +14,8 @@ from .evaluate import Features, Metrics, Samples
 from .show import JSON, Device, console, print_json, table
 
 if TYPE_CHECKING:
-    from ..column import Column
-    from ..comparison import Cell, Comparison, State
+    from ..compare.comparison import Cell, Comparison, State
+    from ..compare.decimals import Column
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
 Overrides = Annotated[
@@ -81,9 +81,9 @@ def compare(
 
     Example: elbowroom compare digits --vary process=gaussian,masked --vary weighting=elbo,simple
     """
-    from ..comparison import Axis, Comparison, parse_skip, refuse_broken
-    from ..devices import check_name
-    from ..evaluation import Protocol
+    from ..compare.comparison import Axis, Comparison, parse_skip, refuse_broken
+    from ..evaluation.evaluation import Protocol
+    from ..runs.devices import check_name
 
     protocol = Protocol(
         metrics=tuple(metric or ()),
@@ -128,10 +128,10 @@ def compare(
 def _run(
     comparison: Comparison, cells: Sequence[Cell], launcher: str, jobs: int, *, paper: bool
 ) -> tuple[dict[str, State], dict[str, Path], dict[str, Any]]:
-    from ..comparison import run_comparison
-    from ..config import component, parse_spec
-    from ..report import write_report
-    from ..results import collect, write_results
+    from ..compare.comparison import run_comparison
+    from ..compare.report import write_report
+    from ..compare.results import collect, write_results
+    from ..config.sections import component, parse_spec
 
     made = component("launcher", parse_spec(launcher), path="--launcher").build()
     with watching(cells) as watch:
@@ -261,7 +261,7 @@ _REPORT_ONLY = ("kid_train", "neighbours_mean")  # a terminal is narrow
 def _figures_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
-    from ..results import (
+    from ..compare.results import (
         best_of,
         column_of,
         floor_of,
@@ -312,7 +312,7 @@ def _cell(column: Column, figure: Mapping[str, Any] | None, *, bold: bool) -> An
 
 
 def _legend(results: Mapping[str, Any]) -> str:
-    from ..results import condition_of
+    from ..compare.results import condition_of
 
     several = len(results["seeds"]) > 1
     spread = (
@@ -357,7 +357,7 @@ def _spread(said: Mapping[str, Any]) -> str:
 def _paper_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
-    from ..results import paper_columns
+    from ..compare.results import paper_columns
 
     paper, columns = results["paper"], paper_columns(results)
     listing = table(

@@ -9,7 +9,7 @@ import typer
 from .show import JSON, console, print_json, table
 
 if TYPE_CHECKING:
-    from ..doctor import Report
+    from ..registry.doctor import Report
 
 Load = Annotated[
     bool, typer.Option("--load", help="Import every component too (slow: this imports torch).")
@@ -26,7 +26,7 @@ def doctor(load: Load = False, json: JSON = False) -> None:
 
     Exits with 1 if something is broken. Example: elbowroom plugins doctor --load
     """
-    from ..doctor import examine
+    from ..registry.doctor import examine
 
     report = examine(load=load)
     if json:
@@ -39,7 +39,7 @@ def doctor(load: Load = False, json: JSON = False) -> None:
 def _print(report: Report) -> None:
     from rich.text import Text
 
-    from ..hookspecs import PLUGIN_API
+    from ..registry.hooks import PLUGIN_API
 
     out = console()
     listing = table("Plugins", "plugin", "supplied by", ">API", ">import ms", "registers")

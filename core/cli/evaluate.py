@@ -12,7 +12,7 @@ import typer
 from .show import JSON, Device, Precision, Trust, console, number, print_json, table
 
 if TYPE_CHECKING:
-    from ..evaluation import Progress
+    from ..evaluation.evaluation import Progress
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
 Overrides = Annotated[
@@ -69,8 +69,8 @@ def evaluate(
 
     Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
     """
-    from ..evaluation import Protocol, evaluate_run
-    from ..metric import LOOK
+    from ..contracts.metric import LOOK
+    from ..evaluation.evaluation import Protocol, evaluate_run
 
     protocol = Protocol(
         metrics=tuple(metric or ()),

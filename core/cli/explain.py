@@ -9,8 +9,8 @@ import typer
 from .show import JSON, console, print_json, table
 
 if TYPE_CHECKING:
-    from ..dataset import DataSpec
-    from ..explain import Explanation
+    from ..config.explain import Explanation
+    from ..contracts.dataset import DataSpec
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
 Overrides = Annotated[
@@ -29,8 +29,8 @@ def explain(config: Config, overrides: Overrides = None, json: JSON = False) -> 
 
     Example: elbowroom explain digits process=gaussian
     """
-    from ..config import load_config
-    from ..explain import explain_config
+    from ..config.explain import explain_config
+    from ..config.sections import load_config
 
     explanation = explain_config(load_config(config, tuple(overrides or ())))
     if json:
@@ -41,7 +41,7 @@ def explain(config: Config, overrides: Overrides = None, json: JSON = False) -> 
 
 def _form(data: DataSpec) -> str:
     """The form of the data in a line."""
-    from ..dataset import listed
+    from ..contracts.dataset import listed
 
     words = f"{' × '.join(map(str, data.shape))} integers of {data.levels} levels"
     if data.classes is not None:

@@ -39,8 +39,8 @@ def export(
 
     Example: elbowroom export runs/digits --to diffusers exported/digits
     """
-    from ..config import parse_spec
-    from ..exporter import export_run
+    from ..config.sections import parse_spec
+    from ..runs.export import export_run
 
     spec = parse_spec(to)
     named = spec if isinstance(spec, str) else dict(spec)

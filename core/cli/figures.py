@@ -23,8 +23,8 @@ def figures(
 
     Example: elbowroom figures --out figures
     """
-    from ..figures import paper_figures
-    from ..registry import registry
+    from ..paper.figures import paper_figures
+    from ..registry.components import registry
 
     paths = [str(path) for path in paper_figures(registry(), out)]
     if json:

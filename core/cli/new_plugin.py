@@ -29,7 +29,7 @@ def new_plugin(name: Name, kind: Kind = "weighting", out: Out = ".", json: JSON 
 
     Example: elbowroom new-plugin min-snr --kind weighting
     """
-    from ..new_plugin import new_plugin as make
+    from ..scaffold.new_plugin import new_plugin as make
 
     folder = make(name, kind, out)
     files = sorted(

@@ -10,7 +10,7 @@ from . import doctor
 from .show import JSON, console, print_json, table
 
 if TYPE_CHECKING:
-    from ..registry import Plugin, Registry
+    from ..registry.components import Plugin, Registry
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +29,7 @@ def plugins(context: typer.Context, json: JSON = False) -> None:
     if context.invoked_subcommand is not None:
         return
 
-    from ..registry import registry
+    from ..registry.components import registry
 
     found = registry()
     if json:
@@ -40,7 +40,7 @@ def plugins(context: typer.Context, json: JSON = False) -> None:
 
 def describe(found: Registry) -> dict[str, Any]:
     """The registry as plain data."""
-    from ..registry import KINDS
+    from ..registry.components import KINDS
 
     return {
         "plugins": [_describe(plugin) for plugin in found.plugins],
@@ -75,7 +75,7 @@ def show(found: Registry) -> None:
     """The registry as a table."""
     from rich.text import Text
 
-    from ..registry import KINDS
+    from ..registry.components import KINDS
 
     out = console()
     listing = table("Components", "kind", "name", "supplied by")

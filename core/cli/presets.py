@@ -19,7 +19,7 @@ def list_presets(json: JSON = False) -> None:
     """
     from rich.text import Text
 
-    from ..preset import presets
+    from ..config.preset import presets
 
     found = presets()
     if json:

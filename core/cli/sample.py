@@ -45,7 +45,7 @@ def sample(
 
     Example: elbowroom sample runs/digits sampler.steps=32 --class 3
     """
-    from ..sampling import sample_run
+    from ..sampling.write import sample_run
 
     report = sample_run(
         run,

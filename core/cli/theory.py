@@ -11,7 +11,7 @@ import typer
 from .show import JSON, console, number, print_json, table
 
 if TYPE_CHECKING:
-    from ..theory import Check
+    from ..paper.theory import Check
 
 
 class Denoiser(str, enum.Enum):
@@ -41,12 +41,12 @@ def theory(
     """
     from rich.text import Text
 
-    from ..registry import registry
-    from ..theory import check_theorems
+    from ..paper.theory import check_theorems
+    from ..registry.components import registry
 
     checks = check_theorems(registry(), denoiser.value, steps)
     if plot is not None:
-        from ..figures import theory_figure
+        from ..paper.figures import theory_figure
 
         theory_figure(plot, checks)
     if json:

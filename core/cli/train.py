@@ -12,7 +12,7 @@ import typer
 from .show import JSON, Device, Trust, console, print_json
 
 if TYPE_CHECKING:
-    from ..fitting import RunResult
+    from ..training.loop import RunResult
 
 
 def register(app: typer.Typer) -> None:
@@ -52,10 +52,10 @@ def train(
 
     Example: elbowroom train digits process=gaussian --out runs/gaussian
     """
-    from ..config import load_config
+    from ..config.sections import load_config
     from ..errors import ConfigError
-    from ..training import resume as go_on
-    from ..training import train as begin
+    from ..training.run import resume as go_on
+    from ..training.run import train as begin
 
     hushed = frozenset(without or ())
     if resume is not None:

@@ -13,11 +13,11 @@ from .show import JSON, console, number, print_json, table
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..certificate import Certificate
-    from ..component_spec import ComponentSpec
-    from ..level import Level
-    from ..slack import Slack
-    from ..weighting import Weighting
+    from ..certificate.certify import Certificate
+    from ..certificate.slack import Slack
+    from ..config.spec import ComponentSpec
+    from ..contracts.level import Level
+    from ..contracts.weighting import Weighting
 
 _USUAL = "0.01,0.1,0.25,0.5,0.75,0.9,0.99"
 
@@ -63,9 +63,9 @@ def weighting(
 
     Example: elbowroom weighting edm --process masked --schedule '{name: cosine, eps: 0}' --project
     """
-    from ..certificate import certify
-    from ..config import component, parse_spec
-    from ..meaning import in_words
+    from ..certificate.certify import certify
+    from ..certificate.meaning import in_words
+    from ..config.sections import component, parse_spec
 
     specs = {"weighting": component("weighting", parse_spec(spec), path="SPEC")}
     if run is None:
@@ -98,7 +98,7 @@ def weighting(
     why = _why_no_schedule(spec, views[""]) if given == "log_snr" else None
 
     if plot is not None:
-        from ..figures import weighting_figure
+        from ..paper.figures import weighting_figure
 
         weighting_figure(
             plot,
@@ -138,7 +138,7 @@ class _View:
 
 def _schedule(process: ComponentSpec, given: Any) -> ComponentSpec:
     """The schedule asked for, or the process's natural one."""
-    from ..config import component
+    from ..config.sections import component
 
     chosen = process.build().natural_schedule if given is None else given
     return component("schedule", chosen, path="--schedule")
@@ -154,7 +154,7 @@ def _refuse_beside_run(**options: Any) -> None:
 
 def _of_run(run: str) -> tuple[ComponentSpec, ComponentSpec, int | None]:
     """(process, schedule, steps) of a run."""
-    from ..run_folder import RunFolder
+    from ..runs.folder import RunFolder
 
     config = RunFolder.open(run).config()
     assert config.schedule is not None, "a run names its schedule"
@@ -163,10 +163,11 @@ def _of_run(run: str) -> tuple[ComponentSpec, ComponentSpec, int | None]:
 
 def _slack(made: Weighting, schedule: Any, process: Any, run: str, steps: int | None) -> Slack:
     """What the weighting holds at what slack where the run says what each level loses."""
-    from ..run_folder import RunFolder
-    from ..slack import Curve, slack_on_run
+    from ..certificate.slack import Curve, slack_on_run
+    from ..runs.folder import RunFolder
 
-    curve = Curve.of_run(RunFolder.open(run))
+    folder = RunFolder.open(run)
+    curve = Curve.of_log(folder.rows(), folder.path.name)
     return slack_on_run(made.prepare(schedule, process, steps), schedule, process, curve, steps)
 
 
@@ -175,9 +176,9 @@ def _levels(
 ) -> tuple[Level, str]:
     import torch
 
+    from ..certificate.survey import levels
+    from ..contracts.level import Level
     from ..errors import ConfigError
-    from ..level import Level
-    from ..survey import levels
 
     if at is not None and at_log_snr is not None:
         raise ConfigError("--at and --at-log-snr exclude each other: give one of them")

@@ -11,12 +11,12 @@ laws are broken and how. The built-in components pass through the same calls.
 
 from __future__ import annotations
 
-from ..oracle import MixtureOracle, TableOracle, every_state
 from .dataset import check_dataset
 from .denoiser import check_denoiser
 from .exporter import check_exporter
 from .launcher import check_launcher
 from .metric import check_metric
+from .oracle import MixtureOracle, TableOracle, every_state
 from .process import check_process
 from .sampler import check_sampler
 from .schedule import check_schedule

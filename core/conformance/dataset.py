@@ -7,7 +7,7 @@ from collections import Counter
 
 import torch
 
-from ..dataset import SPLITS, Dataset
+from ..contracts.dataset import SPLITS, Dataset
 from .law import ensure, run
 
 _LOOKS = 512  # examples of each split that are compared

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..denoiser import Denoiser
-from ..generators import kept_generators, seed_generators
-from ..process import Signature
+from ..contracts.denoiser import Denoiser
+from ..contracts.process import Signature
+from ..randomness.generators import kept_generators, seed_generators
 from .law import close, ensure, run
 
 IMAGES = (

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import attrs
 
-from ..config import Config
-from ..exporter import Exporter
-from ..sampling import Loaded, load_run
+from ..config.sections import Config
+from ..contracts.exporter import Exporter
+from ..runs.load import Loaded, load_run
 from .law import ensure, run
 
 _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")

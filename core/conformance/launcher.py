@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from ..launcher import Ended, Job, Launcher
+from ..contracts.launcher import Ended, Job, Launcher
 from .law import ensure, run
 
 _LONG = 600  # seconds that no job takes, unless a launcher forgets it

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import torch
 
-from ..dataset import Dataset
-from ..generators import kept_generators, seed_generators
-from ..metric import Figure, Metric, Subject, as_figure
+from ..contracts.dataset import Dataset
+from ..contracts.metric import Figure, Metric, Subject, as_figure
+from ..randomness.generators import kept_generators, seed_generators
 from .law import ensure, run
 
 

@@ -12,15 +12,15 @@ import attrs
 import torch
 from torch import Tensor
 
-from ..dataset import DataSpec
-from ..level import Level
-from ..noise import Noise
-from ..objective import bound
-from ..oracle import TableOracle, every_state
-from ..process import Process, Step
-from ..registry import registry
-from ..schedule import Schedule
+from ..contracts.dataset import DataSpec
+from ..contracts.level import Level
+from ..contracts.process import Process, Step
+from ..contracts.schedule import Schedule
+from ..objective.loss import bound
+from ..randomness.noise import Noise
+from ..registry.components import registry
 from .law import chi_square, close, ensure, run
+from .oracle import TableOracle, every_state
 
 _SPEC = DataSpec((2,), 3)
 _DRAWS = 20_000

@@ -8,15 +8,15 @@ import attrs
 import torch
 from torch import Tensor
 
-from ..dataset import DataSpec
-from ..level import Level
-from ..noise import Noise
-from ..oracle import TableOracle
-from ..process import Process
-from ..registry import registry
-from ..sampler import Sampler
-from ..schedule import Schedule
+from ..contracts.dataset import DataSpec
+from ..contracts.level import Level
+from ..contracts.process import Process
+from ..contracts.sampler import Sampler
+from ..contracts.schedule import Schedule
+from ..randomness.noise import Noise
+from ..registry.components import registry
 from .law import chi_square, ensure, run
+from .oracle import TableOracle
 
 _SPEC = DataSpec((2,), 3)
 _COUNT = 3000
@@ -33,6 +33,10 @@ class OracleModel:
     def predict(self, z: Tensor, level: Level, cond: Tensor | None) -> Any:
         """The exact prediction."""
         return self.table.predict(self.process)(z, level)
+
+    def guided(self, scale: float) -> OracleModel:
+        """Itself: there are no labels to be guided by."""
+        return self
 
 
 def check_sampler(sampler: Sampler, *, exact: bool = True) -> None:
@@ -53,8 +57,8 @@ def _models() -> list[OracleModel]:
         torch.tensor([[0, 1], [2, 2], [1, 0]]), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     )
     found, models = registry(), []
-    for name in ("gaussian", "masked"):
-        process = found.find("process", name).load()().bind(_SPEC)
+    for component in found.components("process").values():
+        process = component.load()().bind(_SPEC)
         schedule = found.find("schedule", process.natural_schedule).load()()
         models.append(OracleModel(process, schedule, table))
     return models

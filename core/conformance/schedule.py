@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..schedule import Schedule
+from ..contracts.schedule import Schedule
 from .law import close, ensure, run
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..noise import Noise
-from ..time_sampler import TimeSampler
+from ..contracts.time_sampler import TimeSampler
+from ..randomness.noise import Noise
 from .law import close, ensure, run
 
 _BATCH = 4096

@@ -1,7 +1,7 @@
 """Laws of a weighting. Being a bound is not one of them: the certificate speaks of that.
 
 Nor is there a law against a weighting that was meant for the plain loss and is used as w: what it
-does is printed in words (:mod:`elbowroom.meaning`), to be read.
+does is printed in words (:mod:`elbowroom.certificate.meaning`), to be read.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import attrs
 import torch
 
-from ..level import Level
-from ..meaning import HINT, in_words
-from ..process import Process
-from ..registry import registry
-from ..schedule import Schedule
-from ..weighting import Weighting
+from ..certificate.meaning import HINT, in_words
+from ..contracts.level import Level
+from ..contracts.process import Process
+from ..contracts.schedule import Schedule
+from ..contracts.weighting import Weighting
+from ..registry.components import registry
 from .law import close, ensure, run
 
 Settings = list[tuple[Process, Schedule]]

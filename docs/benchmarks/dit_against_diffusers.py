@@ -22,10 +22,10 @@ import time
 from collections.abc import Callable
 
 import torch
+from elbowroom.contracts.process import Signature
 from elbowroom.plugins.uvit.dit import DiT
 from elbowroom.plugins.uvit.transformer import plainly
 from elbowroom.plugins.uvit.uvit import UViT
-from elbowroom.process import Signature
 from torch import Tensor, nn
 
 IMAGE, INSIDE, CLASSES = 3, 64, 10  # channels of an image, channels inside uvit

@@ -13,7 +13,7 @@ import tempfile
 
 import elbowroom as er
 import torch
-from elbowroom.objective import bound
+from elbowroom.objective.loss import bound
 from elbowroom.plugins.datasets.digits import Digits
 from elbowroom.plugins.schedules.gaussian import LinearLogSNR
 

@@ -15,10 +15,10 @@ import sys
 import time
 
 import torch
-from elbowroom.assembly import build_model, build_parts
-from elbowroom.config import load_config
-from elbowroom.ema import EMA
-from elbowroom.noise import Noise
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.config.sections import load_config
+from elbowroom.randomness.noise import Noise
+from elbowroom.training.ema import EMA
 
 
 def peak_gigabytes() -> float:

@@ -33,7 +33,7 @@ EVALUATED = [500, 2000, 8000]
 def model_of(point: dict):
     import torch
     from elbowroom import DataSpec, Diffusion
-    from elbowroom.objective import Objective
+    from elbowroom.objective.loss import Objective
     from elbowroom.plugins.masked.process import Masked
     from elbowroom.plugins.schedules.masking import Cosine
     from elbowroom.plugins.time_samplers.uniform import Stratified
@@ -96,7 +96,7 @@ def sample(point: dict) -> dict[str, float]:
 def evaluation(point: dict) -> dict[str, float]:
     """The seconds of evaluating so many samples by every usual metric."""
     import elbowroom as er
-    from elbowroom.evaluation import Protocol, evaluate
+    from elbowroom.evaluation.evaluation import Protocol, evaluate
     from elbowroom.plugins.datasets.digits import Digits
 
     model = er.assemble("digits", sampler={"name": "ancestral", "steps": 4})

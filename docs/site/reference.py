@@ -19,8 +19,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 def configuration() -> str:
     """Every section and every component's options."""
-    from elbowroom.config import Config, Objective, Train
-    from elbowroom.registry import KINDS, registry
+    from elbowroom.config.sections import Config, Objective, Train
+    from elbowroom.registry.components import KINDS, registry
 
     lines = [
         "# Configuration",
@@ -44,9 +44,9 @@ def configuration() -> str:
 
 def hooks() -> str:
     """Every hook with its exact signature."""
-    from elbowroom.hookspecs import Hooks
+    from elbowroom.registry.hooks import Hooks
 
-    lines = ["# Hooks", "", "Generated from the hook specifications (`core/hookspecs.py`)."]
+    lines = ["# Hooks", "", "Generated from the hook specifications (`core/registry/hooks.py`)."]
     for name, hook in vars(Hooks).items():
         if name.startswith("_"):
             continue
@@ -57,7 +57,7 @@ def hooks() -> str:
 
 
 def _options(cls: type[Any]) -> list[str]:
-    from elbowroom.options import options_of
+    from elbowroom.config.schema import options_of
 
     rows = list(_rows(options_of(cls).named.values()))
     if not rows:
@@ -66,8 +66,8 @@ def _options(cls: type[Any]) -> list[str]:
 
 
 def _rows(options: Any) -> Iterator[str]:
-    from elbowroom.options import Required
-    from elbowroom.wording import describe, show
+    from elbowroom.config.messages import describe, show
+    from elbowroom.config.schema import Required
 
     for option in options:
         field = option.attribute

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 import numpy as np
-from elbowroom.dataset import DataSpec, Split
+from elbowroom.contracts.dataset import DataSpec, Split
 from elbowroom.errors import ElbowroomError
 from numpy.typing import NDArray
 

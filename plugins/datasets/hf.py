@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 import torch
 from attrs.validators import in_
-from elbowroom.dataset import Batch, DataSpec, Split
+from elbowroom.contracts.dataset import Batch, DataSpec, Split
 from elbowroom.errors import ConfigError, ElbowroomError
 from torch import Tensor
 

@@ -19,7 +19,7 @@ from typing import IO, Any, ClassVar, cast
 
 import attrs
 import numpy as np
-from elbowroom.dataset import DataSpec, Split
+from elbowroom.contracts.dataset import DataSpec, Split
 from elbowroom.errors import ElbowroomError
 from numpy.typing import NDArray
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 from attrs.validators import in_
-from elbowroom.dataset import DataSpec, Split
+from elbowroom.contracts.dataset import DataSpec, Split
 from elbowroom.errors import ElbowroomError
 
 from .cache import Part, Writer, converted

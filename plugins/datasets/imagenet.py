@@ -17,7 +17,7 @@ from pathlib import Path
 
 import attrs
 from attrs.validators import ge, optional
-from elbowroom.dataset import DataSpec
+from elbowroom.contracts.dataset import DataSpec
 from elbowroom.errors import ElbowroomError
 
 from .files import Recipe, places

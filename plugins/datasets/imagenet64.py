@@ -17,7 +17,7 @@ from pathlib import Path
 
 import attrs
 import numpy as np
-from elbowroom.dataset import DataSpec, Split
+from elbowroom.contracts.dataset import DataSpec, Split
 from elbowroom.errors import ElbowroomError
 
 from .batches import open_batch

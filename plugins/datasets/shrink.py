@@ -17,9 +17,9 @@ from abc import abstractmethod
 import attrs
 import torch
 from attrs.validators import ge, optional
-from elbowroom.dataset import Batch, Dataset, DataSpec, Split, check_split
+from elbowroom.contracts.dataset import Batch, Dataset, DataSpec, Split, check_split
 from elbowroom.errors import ConfigError
-from elbowroom.order import permute
+from elbowroom.randomness.shuffle import permute
 from torch import Tensor
 
 from .splits import check_indices

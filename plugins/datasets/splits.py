@@ -3,7 +3,7 @@
 The rule, the same for every source and every machine:
 
     validation   a tenth of train, at least 1 and at most 10,000 examples, chosen by the keyed
-                 permutation of ``elbowroom.order`` with seed 0
+                 permutation of ``elbowroom.randomness.shuffle`` with seed 0
     test         the source's own, never touched; where a source has none, a second such tenth
 
     Folders with a validation part and no test part keep their train whole: such a tenth of the
@@ -17,9 +17,9 @@ from typing import Any, Protocol, TypeVar
 import attrs
 import numpy as np
 import torch
-from elbowroom.dataset import Batch, Split
+from elbowroom.contracts.dataset import Batch, Split
 from elbowroom.errors import ElbowroomError
-from elbowroom.order import permute
+from elbowroom.randomness.shuffle import permute
 from numpy.typing import NDArray
 from torch import Tensor
 

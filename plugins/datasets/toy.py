@@ -19,8 +19,8 @@ from functools import cached_property
 import attrs
 import torch
 from attrs.validators import and_, ge, gt, le, lt
-from elbowroom.dataset import Batch, Dataset, DataSpec, Split, check_split
-from elbowroom.noise import Noise
+from elbowroom.contracts.dataset import Batch, Dataset, DataSpec, Split, check_split
+from elbowroom.randomness.noise import Noise
 from torch import Tensor
 
 from .splits import check_indices

@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
-from elbowroom.denoiser import Denoiser
+from elbowroom.contracts.denoiser import Denoiser
+from elbowroom.contracts.process import Signature
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError
-from elbowroom.process import Signature
 from torch import Tensor, nn
 
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from elbowroom.config import Config, dump_yaml
-from elbowroom.dataset import listed
-from elbowroom.evaluation import read_evaluation
-from elbowroom.run_folder import provenance
-from elbowroom.sampling import Loaded
-from elbowroom.yaml_reader import write_yaml
+from elbowroom.config.sections import Config, dump_yaml
+from elbowroom.config.yaml_reader import write_yaml
+from elbowroom.contracts.dataset import listed
+from elbowroom.evaluation.evaluation import read_evaluation
+from elbowroom.runs.folder import provenance
+from elbowroom.runs.load import Loaded
 
 
 def model_card(run: Loaded, config: Config) -> str:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from elbowroom.assembly import natural_schedule
-from elbowroom.config import Config, component, to_plain
-from elbowroom.exporter import Exporter
-from elbowroom.run_folder import provenance
-from elbowroom.sampling import Loaded
+from elbowroom.config.assembly import natural_schedule
+from elbowroom.config.sections import Config, component, to_plain
+from elbowroom.contracts.exporter import Exporter
+from elbowroom.runs.folder import provenance
+from elbowroom.runs.load import Loaded
 
 from .card import model_card
 from .model import ElbowroomModel

@@ -11,13 +11,13 @@ import attrs
 import torch
 from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from diffusers.utils.outputs import BaseOutput
-from elbowroom.config import component
-from elbowroom.diffusion import Diffusion
-from elbowroom.objective import Objective
-from elbowroom.picture import has_picture, pixels
-from elbowroom.registry import registry
-from elbowroom.sampler import Sampler
-from elbowroom.sampling import Labels, draw
+from elbowroom.config.sections import component
+from elbowroom.contracts.sampler import Sampler
+from elbowroom.objective.diffusion import Diffusion
+from elbowroom.objective.loss import Objective
+from elbowroom.registry.components import registry
+from elbowroom.sampling.draw import Labels, draw
+from elbowroom.sampling.picture import has_picture, pixels
 from torch import Tensor
 
 from .model import ElbowroomModel

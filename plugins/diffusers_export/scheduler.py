@@ -25,13 +25,13 @@ import torch
 from diffusers.configuration_utils import ConfigMixin, register_to_config
 from diffusers.schedulers.scheduling_utils import SchedulerMixin
 from diffusers.utils.outputs import BaseOutput
+from elbowroom.contracts.level import Level
+from elbowroom.contracts.process import Process, Step, check_examples
+from elbowroom.contracts.sampler import Sampler
+from elbowroom.contracts.schedule import Schedule
+from elbowroom.contracts.trajectory import precision
 from elbowroom.errors import ElbowroomError
-from elbowroom.level import Level
-from elbowroom.noise import Noise
-from elbowroom.path import precision
-from elbowroom.process import Process, Step, check_examples
-from elbowroom.sampler import Sampler
-from elbowroom.schedule import Schedule
+from elbowroom.randomness.noise import Noise
 from torch import Tensor
 
 from .sections import Sections, bound_process, read_sections, trusting

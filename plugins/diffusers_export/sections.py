@@ -3,7 +3,8 @@
 Sections are plain data, every default filled in. A component comes from the distribution that
 supplied it, or not at all. A folder is data, perhaps a stranger's: code in a file is refused, when
 it is written and when it is read, and ``package.module:Class`` of no plugin needs ``trust=True``
-where it was not trained with (elbowroom.trust). What is judged is the config as it was parsed.
+where it was not trained with (elbowroom.registry.trust). What is judged is the config as it was
+parsed.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from elbowroom.component import Owner
-from elbowroom.config import Config, load_config
-from elbowroom.dataset import DataSpec
-from elbowroom.discovery import normalised
+from elbowroom.config.sections import Config, load_config
+from elbowroom.contracts.dataset import DataSpec
+from elbowroom.contracts.process import Process
 from elbowroom.errors import ElbowroomError, PluginError
-from elbowroom.process import Process
-from elbowroom.registry import registry
-from elbowroom.trust import Origin
+from elbowroom.registry.component import Owner
+from elbowroom.registry.components import registry
+from elbowroom.registry.discovery import normalised
+from elbowroom.registry.trust import Origin
 
 Sections = Mapping[str, Any]
 

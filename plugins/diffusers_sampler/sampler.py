@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 import torch
 from elbowroom import ElbowroomError, Frame, Level, Noise, RealPrediction, Sampler
-from elbowroom.sampler import Model
+from elbowroom.contracts.sampler import Model
 from torch import Tensor
 
 from .coordinates import coordinates, output_for

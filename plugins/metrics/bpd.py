@@ -5,10 +5,10 @@
 The diffusion term of an example is estimated at ``looks`` levels. The bound is the same under every
 schedule with the same ends, so levels are not drawn by the model's own, which may look so rarely
 where much is lost that a few looks decide all, but half by it and half evenly over lambda
-(:class:`~elbowroom.half_even.HalfEven`). All looks at all examples together have evenly spread
-times, dealt to the examples by a keyed permutation, so that the order of the split does not matter;
-:mod:`elbowroom.looks` has that and the standard error. Noise is keyed by example and look: neither
-the batch size nor the machine changes a question that is asked.
+(:class:`~elbowroom.objective.evaluation_schedule.HalfEven`). All looks at all examples together
+have evenly spread times, dealt to the examples by a keyed permutation, so that the order of the
+split does not matter; :mod:`elbowroom.objective.looks` has that and the standard error. Noise is
+keyed by example and look: neither the batch size nor the machine changes a question that is asked.
 
 Where the data have labels the model is told them: it is the bound on -log p(x | label).
 """
@@ -20,10 +20,10 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 import torch
+from elbowroom.contracts.metric import Figure, Metric, Subject
 from elbowroom.errors import ElbowroomError
-from elbowroom.looks import Looks, freed, standard_error
-from elbowroom.metric import Figure, Metric, Subject
-from elbowroom.order import some
+from elbowroom.objective.looks import Looks, freed, standard_error
+from elbowroom.randomness.shuffle import some
 from torch import Tensor
 
 _TERMS = ("prior", "reconstruction", "diffusion")

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from elbowroom import Dataset, DataSpec
-from elbowroom.dataset import Split
+from elbowroom.contracts.dataset import Split
 from elbowroom.errors import IncompatibleError
-from elbowroom.generators import kept_generators, seed_generators
-from elbowroom.order import indices
+from elbowroom.randomness.generators import kept_generators, seed_generators
+from elbowroom.randomness.shuffle import indices
 from torch import Tensor, nn
 
 from .features import FeatureNetwork, weights_digest

@@ -18,9 +18,9 @@ from typing import Any
 import attrs
 import torch
 from elbowroom import Dataset
+from elbowroom.contracts.metric import Subject
 from elbowroom.errors import ElbowroomError
-from elbowroom.metric import Subject
-from elbowroom.reference import find_reference, is_reference
+from elbowroom.registry.reference import find_reference, is_reference
 from torch import Tensor, nn
 
 from .kept import digest_of

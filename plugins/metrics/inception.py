@@ -23,8 +23,8 @@ import torch
 import torch.nn.functional as F
 from elbowroom import Dataset, DataSpec
 from elbowroom.errors import ElbowroomError, IncompatibleError
-from elbowroom.picture import has_picture
-from elbowroom.trust import refuse_if_forbidden
+from elbowroom.registry.trust import refuse_if_forbidden
+from elbowroom.sampling.picture import has_picture
 from torch import Tensor, nn
 
 from .features import FeatureNetwork

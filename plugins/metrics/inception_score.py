@@ -18,8 +18,8 @@ import math
 import attrs
 import torch
 from elbowroom import Noise
+from elbowroom.contracts.metric import Figure, Metric, Subject
 from elbowroom.errors import IncompatibleError
-from elbowroom.metric import Figure, Metric, Subject
 from torch import Tensor
 
 from .features import Eye, eye

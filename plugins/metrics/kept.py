@@ -16,10 +16,10 @@ from typing import Any
 import attrs
 import torch
 from elbowroom import Dataset
-from elbowroom.atomic import write_atomically
-from elbowroom.cache_home import cache_home
+from elbowroom.contracts.metric import Subject
 from elbowroom.errors import ElbowroomError
-from elbowroom.metric import Subject
+from elbowroom.files.atomic import write_atomically
+from elbowroom.files.cache_home import cache_home
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor

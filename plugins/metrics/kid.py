@@ -28,8 +28,8 @@ import math
 
 import attrs
 import torch
-from elbowroom.metric import Figure, Metric, Subject
-from elbowroom.order import some
+from elbowroom.contracts.metric import Figure, Metric, Subject
+from elbowroom.randomness.shuffle import some
 from torch import Tensor
 
 from .features import Eye, eye

@@ -15,8 +15,8 @@ import math
 
 import attrs
 import torch
-from elbowroom.dataset import Split
-from elbowroom.metric import Figure, Metric, Subject
+from elbowroom.contracts.dataset import Split
+from elbowroom.contracts.metric import Figure, Metric, Subject
 from torch import Tensor
 
 from .kept import of_real_data

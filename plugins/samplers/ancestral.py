@@ -18,8 +18,8 @@ from typing import ClassVar
 import attrs
 import torch
 from elbowroom import Frame, Level, Noise, Sampler
-from elbowroom.path import Path
-from elbowroom.sampler import Model
+from elbowroom.contracts.sampler import Model
+from elbowroom.contracts.trajectory import Path
 from torch import Tensor
 
 

@@ -16,10 +16,10 @@ from typing import ClassVar
 import attrs
 import torch
 from elbowroom import CategoricalPrediction, Step
-from elbowroom.categorical import draw_categorical
-from elbowroom.level import spread
-from elbowroom.path import Path
-from elbowroom.sampler import SteppingSampler
+from elbowroom.contracts.level import spread
+from elbowroom.contracts.sampler import SteppingSampler
+from elbowroom.contracts.trajectory import Path
+from elbowroom.randomness.categorical import draw_categorical
 from torch import Tensor
 
 from .hidden import NEEDS, Marked, mask_of

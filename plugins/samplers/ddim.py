@@ -17,8 +17,8 @@ from typing import ClassVar
 import attrs
 import torch
 from elbowroom import RealPrediction, Step
-from elbowroom.path import Path
-from elbowroom.sampler import SteppingSampler
+from elbowroom.contracts.sampler import SteppingSampler
+from elbowroom.contracts.trajectory import Path
 from torch import Tensor
 
 

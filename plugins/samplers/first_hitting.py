@@ -17,9 +17,9 @@ from typing import ClassVar, Literal
 import attrs
 import torch
 from elbowroom import Frame, Level, Noise, Sampler
-from elbowroom.categorical import draw_categorical
-from elbowroom.path import Path
-from elbowroom.sampler import Model
+from elbowroom.contracts.sampler import Model
+from elbowroom.contracts.trajectory import Path
+from elbowroom.randomness.categorical import draw_categorical
 from torch import Tensor
 
 from .hidden import NEEDS, mask_of, revealed_share

@@ -19,8 +19,8 @@ from typing import ClassVar, Literal
 import attrs
 import torch
 from elbowroom import Level, RealPrediction, Step
-from elbowroom.path import Path
-from elbowroom.sampler import GRIDS, Model, SteppingSampler
+from elbowroom.contracts.sampler import GRIDS, Model, SteppingSampler
+from elbowroom.contracts.trajectory import Path
 from torch import Tensor
 
 _not_negative = attrs.validators.ge(0.0)

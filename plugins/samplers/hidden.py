@@ -7,7 +7,7 @@ from typing import cast
 import attrs
 import torch
 from elbowroom import Level, Process
-from elbowroom.process import Absorbing
+from elbowroom.contracts.process import Absorbing
 from torch import Tensor
 
 NEEDS = frozenset({"categorical", "absorbing"})

@@ -22,9 +22,9 @@ from typing import ClassVar, Literal
 import attrs
 import torch
 from elbowroom import Frame, Noise, Sampler, Step
-from elbowroom.categorical import draw_categorical
-from elbowroom.path import Path
-from elbowroom.sampler import Model
+from elbowroom.contracts.sampler import Model
+from elbowroom.contracts.trajectory import Path
+from elbowroom.randomness.categorical import draw_categorical
 from torch import Tensor
 
 from .hidden import NEEDS, Marked, mask_of

@@ -14,7 +14,7 @@ from typing import ClassVar
 import attrs
 import torch
 from elbowroom import CategoricalPrediction, Frame, Level, Noise, Process, Sampler, Schedule
-from elbowroom.sampler import Model
+from elbowroom.contracts.sampler import Model
 from torch import Tensor
 
 from .ancestral import Ancestral
@@ -33,10 +33,8 @@ class TopP(Sampler):
     def frames(
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
     ) -> Iterator[Frame]:
-        steps = Ancestral(self.steps, self.grid, self.skip)
-        # guidance acts on the whole distribution, so it comes before the nucleus
-        guided = self.path(model, noise, cond).model
-        return steps.frames(Likely(guided, self.p), noise, cond, z)
+        steps = Ancestral(self.steps, self.grid, self.skip, guidance=self.guidance)
+        return steps.frames(Likely(model, self.p), noise, cond, z)
 
 
 @attrs.frozen(eq=False)
@@ -55,6 +53,10 @@ class Likely:
     def schedule(self) -> Schedule:
         """The model's own."""
         return self.model.schedule
+
+    def guided(self, scale: float) -> Likely:
+        """Guidance acts on the whole distribution, so it comes before the nucleus."""
+        return Likely(self.model.guided(scale), self.p)
 
     def predict(self, z: Tensor, level: Level, cond: Tensor | None) -> LikelyPrediction:
         """The model's prediction, cut to the nucleus where it is read."""

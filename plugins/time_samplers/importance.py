@@ -16,7 +16,7 @@ from collections.abc import Callable
 import attrs
 import torch
 from elbowroom import Noise, TimeSampler
-from elbowroom.time_sampler import stratified
+from elbowroom.contracts.time_sampler import stratified
 from torch import Tensor
 
 

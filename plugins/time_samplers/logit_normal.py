@@ -13,7 +13,7 @@ import math
 import attrs
 import torch
 from elbowroom import Noise, TimeSampler
-from elbowroom.time_sampler import stratified
+from elbowroom.contracts.time_sampler import stratified
 from torch import Tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import torch
 from elbowroom import Noise, TimeSampler
-from elbowroom.time_sampler import stratified
+from elbowroom.contracts.time_sampler import stratified
 from torch import Tensor
 
 

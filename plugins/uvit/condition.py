@@ -16,8 +16,8 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
+from elbowroom.contracts.process import Signature
 from elbowroom.errors import ConfigError, ElbowroomError
-from elbowroom.process import Signature
 from torch import Tensor, nn
 
 from .layers import Embedding, Linear

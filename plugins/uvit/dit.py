@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from elbowroom.denoiser import Denoiser
-from elbowroom.process import Signature
+from elbowroom.contracts.denoiser import Denoiser
+from elbowroom.contracts.process import Signature
 from torch import Tensor
 
 from .attention import Choice

@@ -15,9 +15,9 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from elbowroom.denoiser import Denoiser
+from elbowroom.contracts.denoiser import Denoiser
+from elbowroom.contracts.process import Signature
 from elbowroom.errors import ConfigError, IncompatibleError
-from elbowroom.process import Signature
 from torch import Tensor, nn
 
 from .attention import Choice

@@ -14,9 +14,9 @@ from __future__ import annotations
 import attrs
 import torch
 from elbowroom import Level, Process, Schedule, Weighting
-from elbowroom.certificate import isotonic_projection
-from elbowroom.slack import evenly
-from elbowroom.survey import look_closely, survey_steps
+from elbowroom.certificate.certify import isotonic_projection
+from elbowroom.certificate.slack import evenly
+from elbowroom.certificate.survey import look_closely, survey_steps
 from torch import Tensor
 
 

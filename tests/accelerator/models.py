@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from elbowroom.assembly import Parts, build_model, build_parts
-from elbowroom.config import Config, load_config
-from elbowroom.diffusion import Diffusion
+from elbowroom.config.assembly import Parts, build_model, build_parts
+from elbowroom.config.sections import Config, load_config
+from elbowroom.objective.diffusion import Diffusion
 
 from tests.pretend_accelerator import NAME
 

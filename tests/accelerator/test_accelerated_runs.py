@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import api, point
-from elbowroom.checkpoint import checkpoints
-from elbowroom.comparison import Comparison
-from elbowroom.config import dump_yaml
+from elbowroom.compare.comparison import Comparison
+from elbowroom.config.sections import dump_yaml
 from elbowroom.errors import ConfigError
-from elbowroom.evaluation import Protocol, evaluate_run
-from elbowroom.exporter import export_run
-from elbowroom.noise import Noise
+from elbowroom.evaluation.evaluation import Protocol, evaluate_run
 from elbowroom.plugins.diffusers_export import ElbowroomPipeline, ElbowroomScheduler
-from elbowroom.sampling import load_run, sample_run
-from elbowroom.training import resume, train
-from elbowroom.working import working
+from elbowroom.randomness.noise import Noise
+from elbowroom.runs.checkpoint import checkpoints
+from elbowroom.runs.export import export_run
+from elbowroom.runs.load import load_run
+from elbowroom.runs.working import working
+from elbowroom.sampling.write import sample_run
+from elbowroom.training.run import resume, train
 from torch import nn
 
 from tests.accelerator.models import CPU, DEVICE, config, models

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from elbowroom.diffusion import Diffusion
-from elbowroom.noise import Noise
-from elbowroom.sampler import Frame
+from elbowroom.contracts.sampler import Frame
+from elbowroom.objective.diffusion import Diffusion
+from elbowroom.randomness.noise import Noise
 
 from tests.accelerator.models import CPU, DEVICE, PROCESSES, config, models
 from tests.pretend_accelerator import Event, watched

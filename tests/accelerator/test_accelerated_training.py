@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from elbowroom.assembly import build_parts
-from elbowroom.config import Config
-from elbowroom.distributed import Ranks, ranks
-from elbowroom.generators import kept_generators, seed_generators
-from elbowroom.update import Training
+from elbowroom.config.assembly import build_parts
+from elbowroom.config.sections import Config
+from elbowroom.randomness.generators import kept_generators, seed_generators
+from elbowroom.runs.ranks import Ranks, ranks
+from elbowroom.training.step import Training
 
 from tests.accelerator.models import CPU, DEVICE, PROCESSES, config, model
 from tests.pretend_accelerator import NAME, Seen, module, watched

@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from elbowroom.assembly import build_model, build_parts
-from elbowroom.config import dump_yaml, load_config, to_plain
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.config.sections import dump_yaml, load_config, to_plain
 from elbowroom.errors import ElbowroomError
 
 from ..core.tiny_run import tiny_config

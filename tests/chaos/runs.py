@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from elbowroom.config import dump_yaml
+from elbowroom.config.sections import dump_yaml
 
 from ..core.tiny_run import curve, found, same, tiny_config
 from .child import ran
@@ -40,7 +40,7 @@ def cut_run(whole: Path, target: Path) -> Path:
 
 def same_end(one: Path, other: Path) -> bool:
     """Have two runs the same last checkpoint and the same curve, bit by bit?"""
-    from elbowroom.run_folder import RunFolder
+    from elbowroom.runs.folder import RunFolder
 
     rows = [curve(RunFolder(run).rows()) for run in (one, other)]
     return same(found(one)[-1], found(other)[-1]) and rows[0] == rows[1]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from elbowroom.conformance import check_launcher
+from elbowroom.contracts.launcher import Ended, Job
 from elbowroom.contrib.ray_launcher import Ray
 from elbowroom.errors import ElbowroomError
-from elbowroom.launcher import Ended, Job
 
 try:
     import ray
@@ -185,9 +185,9 @@ def test_closing_asks_jobs_to_stop_and_waits(tmp_path):
 def test_points_of_a_comparison_survive_a_killed_worker(tmp_path, monkeypatch):
     """Two real points, a worker killed in training: both finish, as if it had not happened."""
     import torch
-    from elbowroom.comparison import Axis, Comparison, run_comparison
-    from elbowroom.evaluation import Protocol
-    from elbowroom.training import train
+    from elbowroom.compare.comparison import Axis, Comparison, run_comparison
+    from elbowroom.evaluation.evaluation import Protocol
+    from elbowroom.training.run import train
     from safetensors.torch import load_file
 
     monkeypatch.setenv("ELBOWROOM_CACHE", str(tmp_path / "cache"))
@@ -231,6 +231,6 @@ def _workers_of(word: str) -> list[int]:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-            if word in words and "elbowroom.point" in words:
+            if word in words and "elbowroom.compare.point" in words:
                 found.append(parent)
     return found

@@ -11,7 +11,7 @@ import torch
 from elbowroom import CategoricalPrediction, DataSpec, Level, Noise, Step, assemble
 from elbowroom.conformance import TableOracle, check_process, every_state
 from elbowroom.contrib.uniform import Uniform
-from elbowroom.registry import registry
+from elbowroom.registry.components import registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from elbowroom.comparison import Axis, Comparison
-from elbowroom.config import dump_yaml
-from elbowroom.evaluation import Protocol
-from elbowroom.launcher import Ended, Job, Launcher
-from elbowroom.point import main
+from elbowroom.compare.comparison import Axis, Comparison
+from elbowroom.compare.point import main
+from elbowroom.config.sections import dump_yaml
+from elbowroom.contracts.launcher import Ended, Job, Launcher
+from elbowroom.evaluation.evaluation import Protocol
 
 from tests.core.tiny_run import tiny_config
 
@@ -26,7 +26,7 @@ class Here(Launcher):
         for job in jobs:
             yield None
             self.ran.append(job.name)
-            assert job.command[:2] == ("-m", "elbowroom.point")
+            assert job.command[:2] == ("-m", "elbowroom.compare.point")
             yield Ended(job.name, main(list(job.command[2:])))
 
 

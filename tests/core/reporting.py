@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from elbowroom.differences import differences
-from elbowroom.metric import is_vacuous
-from elbowroom.reel import save_small_png
-from elbowroom.results import budgets, summary
+from elbowroom.compare.differences import differences
+from elbowroom.compare.results import budgets, summary
+from elbowroom.contracts.metric import is_vacuous
+from elbowroom.sampling.filmstrip import save_small_png
 
 NASTY = "<script>window.hacked = 1</script>\"'&"
 

@@ -21,8 +21,8 @@ import torch
 import torch._dynamo  # torch's optimisers import it at first use
 from elbowroom import atomic, checkpoint, fitting
 from elbowroom.errors import ElbowroomError
-from elbowroom.training import resume, train
-from elbowroom.update import Training
+from elbowroom.training.run import resume, train
+from elbowroom.training.step import Training
 from tiny_run import tiny_config
 
 QUIET = {"console", "tensorboard"}
@@ -196,7 +196,7 @@ def quota(folder: Path) -> dict:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))
             return real(target, step, *rest)
 
-        import elbowroom.fitting as module
+        import elbowroom.training.loop as module
 
         module.write_checkpoint = limited
         return train(config, folder / "way", without=QUIET)

@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from elbowroom.config import load_config
+from elbowroom.config.sections import load_config
 from elbowroom.errors import ElbowroomError
-from elbowroom.training import resume, train
+from elbowroom.training.run import resume, train
 from tiny_run import tiny_config
 
 SHORT = {"steps": 6, "save_every": 3, "evaluate_every": 3, "log_every": 2, "keep": 9}

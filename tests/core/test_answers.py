@@ -10,17 +10,17 @@ import pytest
 import torch
 from command import elbowroom
 from elbowroom import Batch, Dataset, Denoiser, Frame, Metric, Split, TimeSampler, Weighting
-from elbowroom.answers import check_training
-from elbowroom.assembly import build_model, build_parts
-from elbowroom.config import load_config
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.config.sections import load_config
+from elbowroom.conformance.answers import check_training
+from elbowroom.contracts.metric import Figure
 from elbowroom.errors import AnswerError
-from elbowroom.evaluation import Protocol, evaluate
-from elbowroom.metric import Figure
+from elbowroom.evaluation.evaluation import Protocol, evaluate
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
-from elbowroom.sampling import draw
-from elbowroom.training import train
+from elbowroom.sampling.draw import draw
+from elbowroom.training.run import train
 from tiny_run import Learned, tiny_config
 from torch import nn
 
@@ -390,7 +390,7 @@ def test_a_path_that_ends_wrongly_is_told(sampler, words):
 
 
 def _noise(model):
-    from elbowroom.noise import Noise
+    from elbowroom.randomness.noise import Noise
 
     return Noise.of(0, 2)
 
@@ -479,7 +479,7 @@ def test_the_command_says_it_in_a_sentence(tmp_path):
 
 def test_the_owner_of_a_registered_component_is_its_distribution():
     """A name that a config can use, and the package that supplies it."""
-    from elbowroom.supplier import named
+    from elbowroom.registry.supplier import named
 
     assert named("process", Masked()).startswith("process 'masked' of elbowroom ")
     assert issubclass(type(checked().denoiser), Denoiser)

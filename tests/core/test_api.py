@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom.api import assemble, evaluate, load, parts_of, sample, train
-from elbowroom.diffusion import Diffusion
 from elbowroom.errors import ElbowroomError
+from elbowroom.objective.diffusion import Diffusion
 
 TINY = {
     "data": "digits",

@@ -6,13 +6,13 @@ import math
 
 import pytest
 import torch
-from elbowroom.assembly import build_model, build_parts
-from elbowroom.boundary import boundary
-from elbowroom.config import load_config
-from elbowroom.distributed import Ranks
-from elbowroom.noise import Noise
-from elbowroom.objective import bound
-from elbowroom.update import Training
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.config.sections import load_config
+from elbowroom.objective.boundary import boundary
+from elbowroom.objective.loss import bound
+from elbowroom.randomness.noise import Noise
+from elbowroom.runs.ranks import Ranks
+from elbowroom.training.step import Training
 
 from tests.core.tiny_run import tiny_config
 

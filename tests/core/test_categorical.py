@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from elbowroom import Noise
-from elbowroom.categorical import draw_categorical
+from elbowroom.randomness.categorical import draw_categorical
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import ElbowroomError, Level, Weighting
-from elbowroom.certificate import END, certify, isotonic_projection, midpoints
-from elbowroom.objective import Objective
+from elbowroom.certificate.certify import END, certify, isotonic_projection, midpoints
+from elbowroom.objective.loss import Objective
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.gaussian import EDM as EDMSchedule

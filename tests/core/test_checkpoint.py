@@ -12,7 +12,8 @@ import sys
 
 import pytest
 import torch
-from elbowroom.checkpoint import (
+from elbowroom.files.digest import file_digest, sealed
+from elbowroom.runs.checkpoint import (
     CheckpointError,
     best,
     check_room,
@@ -24,8 +25,7 @@ from elbowroom.checkpoint import (
     restore,
     write_checkpoint,
 )
-from elbowroom.digest import file_digest, sealed
-from elbowroom.training import resume, train
+from elbowroom.training.run import resume, train
 from tiny_run import found, same, tiny_config
 from torch import nn
 
@@ -185,7 +185,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("elbowroom.checkpoint.save_file", full)
+    monkeypatch.setattr("elbowroom.runs.checkpoint.save_file", full)
     with pytest.raises(CheckpointError, match=r"no room .*step-000000002.*free some space"):
         _write(tmp_path, 2)
     assert [p.name for p in tmp_path.iterdir()] == ["step-000000001"]
@@ -202,7 +202,7 @@ def test_room_is_asked_for_and_given_back(tmp_path):
 
 KILLED_IN_THE_PROBE = """
 import os, pathlib, signal, sys
-from elbowroom.checkpoint import check_room
+from elbowroom.runs.checkpoint import check_room
 os.posix_fallocate = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 check_room(pathlib.Path(sys.argv[1]), 1 << 20)
 """

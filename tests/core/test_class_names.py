@@ -10,14 +10,15 @@ import pytest
 import torch
 from command import elbowroom
 from elbowroom import DataSpec, assemble, load, sample, train
-from elbowroom.dataset import listed
+from elbowroom.compare.report.samples import samples_section
+from elbowroom.contracts.dataset import listed
 from elbowroom.errors import ElbowroomError
-from elbowroom.evaluation import Protocol, evaluate_run
-from elbowroom.picture import pixels, tiled
+from elbowroom.evaluation.evaluation import Protocol, evaluate_run
 from elbowroom.plugins.datasets.cifar10 import Cifar10
 from elbowroom.plugins.datasets.fashion_mnist import FashionMnist
-from elbowroom.report.samples import samples_section
-from elbowroom.sampling import labels_of, sample_run
+from elbowroom.sampling.draw import labels_of
+from elbowroom.sampling.picture import pixels, tiled
+from elbowroom.sampling.write import sample_run
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image

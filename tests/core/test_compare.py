@@ -14,20 +14,27 @@ import statistics
 import attrs
 import pytest
 from elbowroom import point as points
-from elbowroom.adoption import can_adopt
-from elbowroom.checkpoint import checkpoints
-from elbowroom.comparison import Axis, Comparison, State, last_step, parse_skip, run_comparison
-from elbowroom.config import load_config
+from elbowroom.compare.comparison import (
+    Axis,
+    Comparison,
+    State,
+    last_step,
+    parse_skip,
+    run_comparison,
+)
+from elbowroom.compare.report.facts import unfinished_section
+from elbowroom.compare.results import as_csv, best_of, budgets, collect, summary, write_results
+from elbowroom.compare.shared_training import can_adopt
+from elbowroom.config.sections import load_config
+from elbowroom.contracts.launcher import Ended, Launcher
 from elbowroom.errors import ConfigError
-from elbowroom.evaluation import Protocol, evaluation_folder, read_evaluation
-from elbowroom.launcher import Ended, Launcher
-from elbowroom.lock import LockedError, locked
-from elbowroom.paper import ROWS
+from elbowroom.evaluation.evaluation import Protocol, evaluation_folder, read_evaluation
+from elbowroom.files.lock import LockedError, locked
+from elbowroom.paper.table import ROWS
 from elbowroom.plugins.launchers.local import Local
-from elbowroom.report.facts import unfinished_section
-from elbowroom.results import as_csv, best_of, budgets, collect, summary, write_results
-from elbowroom.run_folder import RunFolder
-from elbowroom.training import resume
+from elbowroom.runs.checkpoint import checkpoints
+from elbowroom.runs.folder import RunFolder
+from elbowroom.training.run import resume
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,7 +87,7 @@ def test_the_grid_is_every_combination_and_every_seed(tmp_path):
 @given(st.lists(st.text(min_size=1), min_size=2, unique=True))
 def test_names_are_safe_and_one_for_each_value(values):
     """Any shell and file system takes them; two values never share a folder."""
-    from elbowroom.comparison import _slug
+    from elbowroom.compare.comparison import _slug
 
     names = [_slug(f"key={value}") for value in values]
     assert len(set(names)) == len(values)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from elbowroom.component import Owner
-from elbowroom.config import (
+from elbowroom.config.sections import (
     Config,
     Train,
     dump_yaml,
@@ -20,11 +19,12 @@ from elbowroom.config import (
     presets,
     to_plain,
 )
+from elbowroom.config.yaml_reader import read_yaml
+from elbowroom.contracts.weighting import Weighting
 from elbowroom.errors import ConfigError, ElbowroomError, PluginError
-from elbowroom.registry import registry
-from elbowroom.trust import Origin
-from elbowroom.weighting import Weighting
-from elbowroom.yaml_reader import read_yaml
+from elbowroom.registry.component import Owner
+from elbowroom.registry.components import registry
+from elbowroom.registry.trust import Origin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -475,7 +475,7 @@ def test_plugins_bring_presets_without_replacing_ours(tmp_path, monkeypatch):
 def test_reading_a_config_needs_no_torch_until_a_component_does():
     """Importing the config, and listing presets, leaves torch alone."""
     code = (
-        "import sys, elbowroom.config as c; c.presets(); c.parse_spec('a');"
+        "import sys, elbowroom.config.sections as c; c.presets(); c.parse_spec('a');"
         "raise SystemExit('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)

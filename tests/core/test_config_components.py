@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, Optional
 import attrs
 import numpy as np
 import pytest
-from elbowroom.config import ComponentSpec, component, parse_spec
+from elbowroom.config.sections import ComponentSpec, component, parse_spec
+from elbowroom.contracts.process import Signature
+from elbowroom.contracts.schedule import Schedule
+from elbowroom.contracts.weighting import Weighting
 from elbowroom.errors import ConfigError, PluginError
-from elbowroom.process import Signature
-from elbowroom.schedule import Schedule
-from elbowroom.weighting import Weighting
 
 if TYPE_CHECKING:
     from elbowroom import Process  # as a plugin's author may write it

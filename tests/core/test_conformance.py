@@ -38,7 +38,8 @@ from elbowroom.conformance import (
     check_time_sampler,
     check_weighting,
 )
-from elbowroom.launcher import Ended
+from elbowroom.contracts.launcher import Ended
+from elbowroom.contracts.time_sampler import stratified
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
@@ -46,8 +47,7 @@ from elbowroom.plugins.schedules.masking import Cosine, Linear
 from elbowroom.plugins.time_samplers.importance import Importance
 from elbowroom.plugins.time_samplers.logit_normal import LogitNormal
 from elbowroom.plugins.time_samplers.uniform import Stratified, Uniform
-from elbowroom.time_sampler import stratified
-from elbowroom.training import train
+from elbowroom.training.run import train
 from safetensors.torch import save_file
 from tiny_run import tiny_config
 from torch import nn

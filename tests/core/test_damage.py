@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from command import elbowroom
-from elbowroom.checkpoint import CheckpointError, checkpoints, look
-from elbowroom.digest import is_sealed, sealed
+from elbowroom.contracts.exporter import Exporter
 from elbowroom.errors import ElbowroomError
-from elbowroom.exporter import Exporter, export_run
-from elbowroom.run_folder import RunError, RunFolder
-from elbowroom.sampling import load_run
-from elbowroom.training import resume, train
+from elbowroom.files.digest import is_sealed, sealed
+from elbowroom.runs.checkpoint import CheckpointError, checkpoints, look
+from elbowroom.runs.export import export_run
+from elbowroom.runs.folder import RunError, RunFolder
+from elbowroom.runs.load import load_run
+from elbowroom.training.run import resume, train
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import SafetensorError

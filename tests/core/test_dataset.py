@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from elbowroom.dataset import SPLITS, Batch, DataSpec, Split, check_split
+from elbowroom.contracts.dataset import SPLITS, Batch, DataSpec, Split, check_split
 from elbowroom.errors import ElbowroomError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from elbowroom.devices import place
 from elbowroom.errors import ConfigError
+from elbowroom.runs.devices import place
 
 
 def test_what_there_is():

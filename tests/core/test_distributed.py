@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from elbowroom.config import dump_yaml
-from elbowroom.distributed import Ranks, ranks
+from elbowroom.config.sections import dump_yaml
 from elbowroom.errors import ConfigError, ElbowroomError
-from elbowroom.run_folder import RunFolder
-from elbowroom.training import resume, train
+from elbowroom.runs.folder import RunFolder
+from elbowroom.runs.ranks import Ranks, ranks
+from elbowroom.training.run import resume, train
 from run_ranks import config
 from tiny_run import curve, found
 

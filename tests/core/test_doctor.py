@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from elbowroom.doctor import Report, examine
+from elbowroom.registry.doctor import Report, examine
 
 
 class Site:
@@ -40,7 +40,8 @@ class Site:
 @pytest.fixture
 def site(tmp_path, monkeypatch) -> Site:
     before = set(sys.modules)
-    monkeypatch.setattr("elbowroom.doctor.SLOW", 60.0)  # a busy machine is not the plugin's fault
+    # a busy machine is not the plugin's fault
+    monkeypatch.setattr("elbowroom.registry.doctor.SLOW", 60.0)
     monkeypatch.syspath_prepend(tmp_path)
     yield Site(tmp_path)
     for name in set(sys.modules) - before:
@@ -114,9 +115,9 @@ def test_a_name_that_leads_nowhere_is_found_without_importing(site, parts, targe
 @pytest.mark.parametrize(
     "parts",
     [
-        "from elbowroom.weighting import Weighting as Well\n",
+        "from elbowroom.contracts.weighting import Weighting as Well\n",
         "if True:\n    Well = object\n",
-        "from elbowroom.weighting import *\n",
+        "from elbowroom.contracts.weighting import *\n",
         "def __getattr__(name): ...\n",
     ],
 )
@@ -161,9 +162,9 @@ def test_a_name_of_two_distributions_is_a_warning(site):
 
 def test_a_plugin_that_imports_a_heavy_library_is_told_apart(site, monkeypatch):
     """Only the plugin that asked for it first is warned."""
-    import elbowroom.doctor
+    import elbowroom.registry.doctor
 
-    monkeypatch.setattr(elbowroom.doctor, "HEAVY", ("doctored_heavy",))
+    monkeypatch.setattr(elbowroom.registry.doctor, "HEAVY", ("doctored_heavy",))
     heavy = f"import doctored_heavy\n{WELL}"
     site.install("dist-a", "doctored_a", heavy, doctored_heavy="", doctored_well_parts=PARTS)
     site.install("dist-b", "doctored_b", heavy.replace('"well"', '"other"'))
@@ -174,7 +175,7 @@ def test_a_plugin_that_imports_a_heavy_library_is_told_apart(site, monkeypatch):
 
 def test_slow_imports_are_warnings(site, monkeypatch):
     """What costs everybody time is told."""
-    monkeypatch.setattr("elbowroom.doctor.SLOW", 0.1)
+    monkeypatch.setattr("elbowroom.registry.doctor.SLOW", 0.1)
     site.install(
         "dist-slow",
         "doctored_slow",
@@ -248,6 +249,7 @@ def test_the_command_says_all_of_it_without_torch(site, tmp_path):
     listed = command("-m", "elbowroom", "plugins", "--json")
     assert "components" in json.loads(listed.stdout)
     program = (
-        "import sys; from elbowroom.doctor import examine; examine(); print('torch' in sys.modules)"
+        "import sys; from elbowroom.registry.doctor import examine; examine(); "
+        "print('torch' in sys.modules)"
     )
     assert command("-c", program).stdout == "False\n"

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import Dataset, Metric
-from elbowroom.assembly import build_model, build_parts
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.contracts.metric import LOOK, Figure
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
-from elbowroom.evaluation import (
+from elbowroom.evaluation.evaluation import (
     Protocol,
     evaluate,
     evaluate_run,
@@ -19,10 +20,10 @@ from elbowroom.evaluation import (
     labels_like,
     read_evaluation,
 )
-from elbowroom.metric import LOOK, Figure
-from elbowroom.reel import Reel
-from elbowroom.sampling import draw, load_run
-from elbowroom.training import train
+from elbowroom.runs.load import load_run
+from elbowroom.sampling.draw import draw
+from elbowroom.sampling.filmstrip import Reel
+from elbowroom.training.run import train
 from PIL import Image
 
 from tests.core.command import elbowroom
@@ -191,7 +192,9 @@ def test_samples_come_in_chunks_of_the_batch_size(monkeypatch):
 def test_a_metric_of_the_model_alone_draws_no_samples(monkeypatch):
     """Where nobody needs samples none are drawn."""
     model, data = model_of()
-    monkeypatch.setattr("elbowroom.evaluation.draw", lambda *_, **__: pytest.fail("drawn"))
+    monkeypatch.setattr(
+        "elbowroom.evaluation.evaluation.draw", lambda *_, **__: pytest.fail("drawn")
+    )
     assert evaluate(model, data, protocol(f"{HERE}:Plain")).calls_mean is None
 
 
@@ -206,7 +209,7 @@ def test_a_usual_metric_that_does_not_fit_is_left_out_with_its_reason(monkeypatc
     """The others are measured all the same."""
     model, data = model_of()
     usual = (f"{HERE}:Choosy", f"{HERE}:Plain")
-    monkeypatch.setattr("elbowroom.evaluation.USUAL_METRICS", usual)
+    monkeypatch.setattr("elbowroom.evaluation.evaluation.USUAL_METRICS", usual)
     found = evaluate(model, data, protocol())
     assert found.skipped == {f"{HERE}:Choosy": "choosy: nothing is good enough"}
     assert set(found.figures) == {"one"}
@@ -307,14 +310,14 @@ def test_the_pictures_show_every_class_in_turn(run):
 def test_the_averaged_weights_are_evaluated(run, monkeypatch):
     """EMA weights of the checkpoint that was chosen, and no others."""
     asked = []
-    from elbowroom.sampling import load_run
+    from elbowroom.runs.load import load_run
 
     def spy(*arguments, **options):
         loaded = load_run(*arguments, **options)
         asked.append(loaded)
         return loaded
 
-    monkeypatch.setattr("elbowroom.evaluation.load_run", spy)
+    monkeypatch.setattr("elbowroom.evaluation.evaluation.load_run", spy)
     evaluate_run(run, (), protocol("bpd", checkpoint="last"))
     (loaded,) = asked
     ema = loaded.checkpoint.read("ema")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from elbowroom import Metric
 from elbowroom.conformance import check_metric
-from elbowroom.metric import Figure, Subject, as_figure
+from elbowroom.contracts.metric import Figure, Subject, as_figure
 
 from tests.plugins.metrics.pictures import Pictures
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from elbowroom.options import options_of
-from elbowroom.registry import registry
+from elbowroom.config.schema import options_of
+from elbowroom.registry.components import registry
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
 

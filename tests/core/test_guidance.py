@@ -6,8 +6,8 @@ import attrs
 import pytest
 import torch
 from elbowroom import DataSpec, Diffusion, ElbowroomError, Noise
-from elbowroom.guidance import Guided, guided
-from elbowroom.objective import Objective
+from elbowroom.objective.guidance import Guided, guided
+from elbowroom.objective.loss import Objective
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom import DataSpec, Noise, assemble
+from elbowroom.contracts.process import check_examples, check_range
 from elbowroom.contrib.uniform import Uniform
 from elbowroom.errors import DataError, ElbowroomError
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
-from elbowroom.process import check_examples, check_range
 
 PROCESSES = ["masked", "gaussian"]
 INTEGERS = torch.arange(4 * 64).reshape(4, 8, 8, 1) % 17

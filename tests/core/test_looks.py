@@ -12,15 +12,15 @@ import attrs
 import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec
-from elbowroom.dataset import Batch, Dataset, Split
-from elbowroom.distributed import Ranks
-from elbowroom.looks import Looks
-from elbowroom.metric import Subject
-from elbowroom.order import some
+from elbowroom.contracts.dataset import Batch, Dataset, Split
+from elbowroom.contracts.metric import Subject
+from elbowroom.objective.looks import Looks
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.metrics.bpd import BitsPerDim
 from elbowroom.plugins.schedules.masking import Cosine
-from elbowroom.validation import validate
+from elbowroom.randomness.shuffle import some
+from elbowroom.runs.ranks import Ranks
+from elbowroom.training.validation import validate
 from torch import Tensor
 
 TOKENS, VALUES, COUNT = 8, 4, 1100

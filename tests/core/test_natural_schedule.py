@@ -5,13 +5,13 @@ from __future__ import annotations
 import attrs
 import pytest
 import torch
-from elbowroom.assembly import build_parts, settled
-from elbowroom.comparison import Axis, Comparison
-from elbowroom.config import dump_yaml, load_config
-from elbowroom.explain import explain_config
-from elbowroom.run_folder import RunError, RunFolder
-from elbowroom.sampling import load_run
-from elbowroom.training import resume, train
+from elbowroom.compare.comparison import Axis, Comparison
+from elbowroom.config.assembly import build_parts, settled
+from elbowroom.config.explain import explain_config
+from elbowroom.config.sections import dump_yaml, load_config
+from elbowroom.runs.folder import RunError, RunFolder
+from elbowroom.runs.load import load_run
+from elbowroom.training.run import resume, train
 
 from tests.core.tiny_run import tiny_config
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from elbowroom.component import KINDS as REGISTERED
 from elbowroom.errors import ElbowroomError
-from elbowroom.new_plugin import KINDS, NewPlugin, new_plugin
+from elbowroom.registry.component import KINDS as REGISTERED
+from elbowroom.scaffold.new_plugin import KINDS, NewPlugin, new_plugin
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import Noise
-from elbowroom.philox import philox, philox_on_cpu
+from elbowroom.randomness.philox import philox, philox_on_cpu
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,8 +9,9 @@ import attrs
 import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec, Level, Noise, RealPrediction
-from elbowroom.objective import NORMALISERS, BatchMean, Objective, UnitMean, bound
-from elbowroom.oracle import MixtureOracle, TableOracle, every_state
+from elbowroom.conformance.oracle import MixtureOracle, TableOracle, every_state
+from elbowroom.objective.loss import NORMALISERS, BatchMean, Objective, UnitMean, bound
+from elbowroom.paper.theory import three_tokens
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.gaussian import EDM as EDMSchedule
@@ -21,7 +22,6 @@ from elbowroom.plugins.time_samplers.logit_normal import LogitNormal
 from elbowroom.plugins.time_samplers.uniform import Stratified, Uniform
 from elbowroom.plugins.weightings.paper import EDM, Elbo, Sigmoid
 from elbowroom.plugins.weightings.simple import Simple
-from elbowroom.theory import three_tokens
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

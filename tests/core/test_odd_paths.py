@@ -6,7 +6,7 @@ import os
 
 import pytest
 from command import elbowroom
-from elbowroom.config import dump_yaml
+from elbowroom.config.sections import dump_yaml
 from tiny_run import found, tiny_config
 
 QUIET = ("--without", "console", "--without", "tensorboard")

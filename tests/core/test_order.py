@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from elbowroom.order import indices, permute
+from elbowroom.randomness.shuffle import indices, permute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2

@@ -8,7 +8,7 @@ import pytest
 import torch
 from elbowroom import DataSpec, Level, Noise, Process, Step
 from elbowroom.conformance import check_process
-from elbowroom.oracle import TableOracle
+from elbowroom.conformance.oracle import TableOracle
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosine

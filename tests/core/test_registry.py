@@ -15,11 +15,11 @@ import attrs
 import pluggy
 import pytest
 from elbowroom import ConfigError, PluginError, Schedule
-from elbowroom.component import CONTRACTS, KINDS, NAME, import_target
-from elbowroom.discovery import normalised
-from elbowroom.hookspecs import PLUGIN_API, Hooks
-from elbowroom.registry import Owner, Registry, registry, reset_registry
-from elbowroom.trust import Origin, Vetting
+from elbowroom.registry.component import CONTRACTS, KINDS, NAME, import_target
+from elbowroom.registry.components import Owner, Registry, registry, reset_registry
+from elbowroom.registry.discovery import normalised
+from elbowroom.registry.hooks import PLUGIN_API, Hooks
+from elbowroom.registry.trust import Origin, Vetting
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -275,7 +275,7 @@ BREAKAGES = {
         "gives 'x' as 'file.yaml'",
     ),
     "asking for the registry": (
-        "from elbowroom.registry import registry\nregistry()",
+        "from elbowroom.registry.components import registry\nregistry()",
         "asked for the registry while plugins are being loaded",
     ),
 }
@@ -408,7 +408,7 @@ def test_ctrl_c_stops_the_import_of_a_component_too(site):
 
 def test_an_import_that_takes_long_is_named(site, capsys, monkeypatch):
     """After a few seconds one line on stderr says whose import it is."""
-    monkeypatch.setattr("elbowroom.importing.PATIENCE", 0.05)
+    monkeypatch.setattr("elbowroom.registry.importing.PATIENCE", 0.05)
     site.add("dist-slow", "import time\ntime.sleep(0.4)\n" + textwrap.dedent(GOOD))
     site.load()
     told = capsys.readouterr()
@@ -826,7 +826,7 @@ def test_listing_imports_no_torch_and_is_fast():
     program = """
 import sys, time
 begin = time.process_time()
-from elbowroom.registry import KINDS, registry
+from elbowroom.registry.components import KINDS, registry
 found = {kind: list(registry().components(kind)) for kind in KINDS}
 seconds = time.process_time() - begin
 heavy = {"torch", "numpy", "sklearn", "matplotlib", "diffusers"} & set(sys.modules)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from elbowroom.component import CONTRACTS, KINDS, import_target
-from elbowroom.hookspecs import PLUGIN_API, Hooks
-from elbowroom.registry import Registry
+from elbowroom.registry.component import CONTRACTS, KINDS, import_target
+from elbowroom.registry.components import Registry
+from elbowroom.registry.hooks import PLUGIN_API, Hooks
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")

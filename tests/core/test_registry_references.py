@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from elbowroom import PluginError, Weighting
-from elbowroom.registry import Registry
-from elbowroom.trust import Origin, Vetting
+from elbowroom.registry.components import Registry
+from elbowroom.registry.trust import Origin, Vetting
 
 SOURCE = """\
 from __future__ import annotations

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import ConfigError, ElbowroomError, IncompatibleError
-from elbowroom.assembly import build_model, build_parts
-from elbowroom.checkpoint import named_tensors, write_checkpoint
-from elbowroom.config import load_config, to_plain
-from elbowroom.picture import Animation, pixels, tiled
-from elbowroom.run_folder import RunFolder
-from elbowroom.sampling import draw, labels_of, load_run, sample_run
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.config.sections import load_config, to_plain
+from elbowroom.runs.checkpoint import named_tensors, write_checkpoint
+from elbowroom.runs.folder import RunFolder
+from elbowroom.runs.load import load_run
+from elbowroom.sampling.draw import draw, labels_of
+from elbowroom.sampling.picture import Animation, pixels, tiled
+from elbowroom.sampling.write import sample_run
 from PIL import Image
 
 MASKED = ["ancestral", "first-hitting", "top-p", "confidence", "remask"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom import Noise
-from elbowroom.path import PathNoise
+from elbowroom.contracts.sampler import GRIDS
+from elbowroom.contracts.trajectory import PathNoise
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
-from elbowroom.sampler import GRIDS
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import attrs
-from elbowroom.component import import_target
 from elbowroom.conformance import check_sampler
+from elbowroom.contracts.sampler import Sampler
 from elbowroom.plugins.diffusers_sampler import samplers as of_diffusers
 from elbowroom.plugins.samplers import samplers
-from elbowroom.sampler import Sampler
+from elbowroom.registry.component import import_target
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sampling.md").read_text("utf-8")
 COMMON = {field.name for field in attrs.fields(Sampler)}

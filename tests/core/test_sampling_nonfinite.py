@@ -12,8 +12,7 @@ from elbowroom import (
     Noise,
     RealPrediction,
 )
-from elbowroom.categorical import draw_categorical
-from elbowroom.path import NonFinitePredictionError, Path
+from elbowroom.contracts.trajectory import NonFinitePredictionError, Path
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
@@ -25,6 +24,7 @@ from elbowroom.plugins.samplers.remask import Remask
 from elbowroom.plugins.samplers.top_p import TopP
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Cosine
+from elbowroom.randomness.categorical import draw_categorical
 
 SPEC = DataSpec((12,), levels=3)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from elbowroom.silent import Silenceable
+from elbowroom.bench.replay_network import Silenceable
 from torch import nn
 
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from elbowroom import ConfigError, DataSpec
 from elbowroom import sizes as kept
-from elbowroom.assembly import build_model, build_parts
-from elbowroom.config import load_config
-from elbowroom.distributed import Ranks
-from elbowroom.evaluation import Protocol, evaluate
-from elbowroom.fitting import check_run
-from elbowroom.sampling import draw
-from elbowroom.sizes import check_example, check_network, memory
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.config.sections import load_config
+from elbowroom.config.sizes import check_example, check_network, memory
+from elbowroom.evaluation.evaluation import Protocol, evaluate
+from elbowroom.runs.ranks import Ranks
+from elbowroom.sampling.draw import draw
+from elbowroom.training.loop import check_run
 from tiny_run import tiny_config
 
 CPU = torch.device("cpu")

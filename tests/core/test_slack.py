@@ -8,16 +8,23 @@ import math
 import pytest
 import torch
 from elbowroom import ElbowroomError
-from elbowroom.certificate import certify
+from elbowroom.certificate.certify import certify
+from elbowroom.certificate.slack import (
+    SHARES,
+    Curve,
+    isotonic_quantile,
+    minorant,
+    slack,
+    slack_on_run,
+)
+from elbowroom.paper.theory import check_theorems
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
 from elbowroom.plugins.weightings.paper import EDM, IDDPM, Elbo
-from elbowroom.registry import registry
-from elbowroom.run_folder import RunFolder
-from elbowroom.slack import SHARES, Curve, isotonic_quantile, minorant, slack, slack_on_run
-from elbowroom.theory import check_theorems
+from elbowroom.registry.components import registry
+from elbowroom.runs.folder import RunFolder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -128,11 +135,15 @@ def test_a_negative_weight_has_slack_everywhere():
 # -- a run's curve
 
 
+def _curve(folder):
+    return Curve.of_log(folder.rows(), folder.path.name)
+
+
 def flat_run(path, lost: float, **objective):
     """A run whose every level loses the same, ``lost`` bits/dim in all, by its log."""
     config = tiny_config()
     if objective:
-        from elbowroom.config import load_config
+        from elbowroom.config.sections import load_config
 
         config = load_config(config, [f"objective.{k}={v}" for k, v in objective.items()])
     folder = RunFolder.create(path, config)
@@ -148,7 +159,7 @@ def flat_run(path, lost: float, **objective):
 
 def test_a_runs_curve_is_spread_over_the_looks(tmp_path):
     """What the looks cost is the run's bits/dim in all, in continuous and in discrete time."""
-    curve = Curve.of_run(flat_run(tmp_path / "run", lost=2.5))
+    curve = _curve(flat_run(tmp_path / "run", lost=2.5))
     schedule = Cosine()
     t = curve.times(schedule)
     assert float(curve.cost(schedule.log_snr(t)).sum()) == pytest.approx(2.5, rel=1e-6)
@@ -160,13 +171,13 @@ def test_a_runs_curve_is_spread_over_the_looks(tmp_path):
 def test_slack_on_a_run_is_in_its_bits_per_dim(tmp_path):
     """Over a flat curve the slack is that over lambda, times what is lost in all."""
     folder = flat_run(tmp_path / "run", lost=2.5)
-    found = slack_on_run(IDDPM(), Cosine(), Masked(), Curve.of_run(folder))
+    found = slack_on_run(IDDPM(), Cosine(), Masked(), _curve(folder))
     lam = torch.linspace(*Cosine().log_snr(tensor([0.0, 1.0])).tolist(), 20001).double()
     w = 1 / (lam / 2).cosh()
     due = 2.5 * float((w.cummax(0).values - w).mean() / w.mean())
     assert found.rows[-1].slack == pytest.approx(due, rel=1e-2)
     assert "bits/dim" in found.unit and "step 100" in found.unit
-    discrete = slack_on_run(IDDPM(), Cosine(), Masked(), Curve.of_run(folder), steps=4000)
+    discrete = slack_on_run(IDDPM(), Cosine(), Masked(), _curve(folder), steps=4000)
     assert math.isfinite(discrete.rows[-1].slack)
 
 
@@ -174,7 +185,7 @@ def test_a_run_without_a_curve_is_told(tmp_path):
     """Before its first logging step a run has nothing to say."""
     folder = RunFolder.create(tmp_path / "run", tiny_config())
     with pytest.raises(ElbowroomError, match="train it first"):
-        Curve.of_run(folder)
+        _curve(folder)
 
 
 def test_the_command_reads_a_run(tmp_path):

@@ -6,13 +6,13 @@ import attrs
 import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec
-from elbowroom.cascade import cumulative_weights, table_cascade
-from elbowroom.oracle import TableOracle
+from elbowroom.conformance.oracle import TableOracle
+from elbowroom.paper.cascade import cumulative_weights, table_cascade
+from elbowroom.paper.theory import check_theorems, three_tokens
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.masking import Cosine, Linear
 from elbowroom.plugins.weightings.paper import Sigmoid
-from elbowroom.registry import registry
-from elbowroom.theory import check_theorems, three_tokens
+from elbowroom.registry.components import registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,7 +96,7 @@ def test_the_theorems_hold_for_any_distribution_and_any_denoiser(
     """Theorem 1 and 2 on random tables with random (bad) denoisers."""
     process = Masked().bind(DataSpec((2,), 3))
     weights = tensor(probabilities)
-    from elbowroom.oracle import every_state
+    from elbowroom.conformance.oracle import every_state
 
     table = TableOracle(every_state((2,), 3), weights / weights.sum())
     said = tensor(logits).reshape(2, 3)

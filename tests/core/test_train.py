@@ -12,16 +12,16 @@ import pluggy
 import pytest
 import torch
 from elbowroom import Weighting
-from elbowroom.assembly import build_model, build_parts
-from elbowroom.boundary import boundary
-from elbowroom.checkpoint import CheckpointError, load_weights
-from elbowroom.config import load_config
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.config.sections import load_config
 from elbowroom.errors import ConfigError, IncompatibleError, PluginError
-from elbowroom.fault import NonFiniteError
-from elbowroom.fitting import INTERRUPTED
-from elbowroom.hookspecs import Hooks, hookimpl
-from elbowroom.run_folder import RunError, RunFolder
-from elbowroom.training import reproduce, resume, train
+from elbowroom.objective.boundary import boundary
+from elbowroom.registry.hooks import Hooks, hookimpl
+from elbowroom.runs.checkpoint import CheckpointError, load_weights
+from elbowroom.runs.folder import RunError, RunFolder
+from elbowroom.training.loop import INTERRUPTED
+from elbowroom.training.non_finite import NonFiniteError
+from elbowroom.training.run import reproduce, resume, train
 from tiny_run import curve, found, same, tiny_config
 
 QUIET = {"console", "tensorboard"}
@@ -30,7 +30,7 @@ QUIET = {"console", "tensorboard"}
 @pytest.fixture(autouse=True)
 def _few_looks(monkeypatch):
     """A coarse validation is enough here."""
-    monkeypatch.setattr("elbowroom.validation._LOOKS", 128)
+    monkeypatch.setattr("elbowroom.training.validation._LOOKS", 128)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def watch(monkeypatch):
 
         real = registry.registry()
         installed.__getattr__ = lambda self, name: getattr(real, name)
-        monkeypatch.setattr("elbowroom.registry.registry", installed)
+        monkeypatch.setattr("elbowroom.registry.components.registry", installed)
 
     return install
 
@@ -239,7 +239,7 @@ def test_a_read_only_folder_is_an_error_at_start(tmp_path):
 def test_too_small_a_disk_is_an_error_at_start(tmp_path, monkeypatch):
     """Said before any training, with what is needed and what there is."""
     usage = type("Usage", (), {"free": 100})
-    monkeypatch.setattr("elbowroom.checkpoint.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("elbowroom.runs.checkpoint.shutil.disk_usage", lambda _: usage)
     with pytest.raises(CheckpointError, match=r"a checkpoint takes .*KiB, and 100 bytes are free"):
         train(tiny_config(), tmp_path / "run", without=QUIET)
 
@@ -268,7 +268,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_leaves_what_reproduces_it(t
     assert last.step == step > 0
     weights = last.read("model")
     assert all(t.isfinite().all() for t in weights.values())
-    from elbowroom.checkpoint import read_tensors
+    from elbowroom.runs.checkpoint import read_tensors
 
     kept = read_tensors(dump / "model.safetensors")
     assert all(torch.equal(kept[name], weights[name]) for name in weights)
@@ -328,7 +328,7 @@ def test_the_best_checkpoint_outlives_newer_ones(tmp_path, monkeypatch):
     """Kept: the last two, and the one with the lowest validation bits/dim."""
     bits = iter([3.0, 1.0, 2.0, 2.5, 2.2, 2.1])
     monkeypatch.setattr(
-        "elbowroom.fitting.validate", lambda *_: {"validation/bits_per_dim": next(bits)}
+        "elbowroom.training.loop.validate", lambda *_: {"validation/bits_per_dim": next(bits)}
     )
     config = tiny_config(steps=12, evaluate_every=2, save_every=2)
     result = train(config, tmp_path / "run", without=QUIET)
@@ -338,9 +338,9 @@ def test_the_best_checkpoint_outlives_newer_ones(tmp_path, monkeypatch):
 
 def test_validation_is_that_of_the_averaged_model(tmp_path):
     """Loading a checkpoint's EMA and validating gives the recorded figure."""
-    from elbowroom.assembly import build_model, build_parts
-    from elbowroom.distributed import Ranks
-    from elbowroom.validation import validate
+    from elbowroom.config.assembly import build_model, build_parts
+    from elbowroom.runs.ranks import Ranks
+    from elbowroom.training.validation import validate
 
     config = tiny_config(steps=5, learning_rate=0.1, evaluate_every=5)
     result = train(config, tmp_path / "run", without=QUIET)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from elbowroom.run_folder import RunFolder
+from elbowroom.runs.folder import RunFolder
 from tiny_run import curve, found, same
 
 HERE = Path(__file__).parent

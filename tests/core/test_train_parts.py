@@ -10,17 +10,18 @@ import warnings
 
 import pytest
 import torch
-from elbowroom.dataset import Batch, Split
-from elbowroom.distributed import Ranks, blocks
-from elbowroom.ema import EMA
-from elbowroom.fault import Guard, numbers
-from elbowroom.feed import Feed, with_labels_dropped
-from elbowroom.generators import seed_generators
-from elbowroom.interrupt import Interrupt
-from elbowroom.learning_rate import learning_rate
-from elbowroom.noise import Noise
-from elbowroom.observer import Observers, RunEvent
-from elbowroom.update import clip, dropout_seed, gradient_norm
+from elbowroom.contracts.dataset import Batch, Split
+from elbowroom.contracts.observer import RunEvent
+from elbowroom.randomness.generators import seed_generators
+from elbowroom.randomness.noise import Noise
+from elbowroom.runs.ranks import Ranks, blocks
+from elbowroom.training.batches import Feed, with_labels_dropped
+from elbowroom.training.ema import EMA
+from elbowroom.training.learning_rate import learning_rate
+from elbowroom.training.non_finite import Guard, numbers
+from elbowroom.training.observers import Observers
+from elbowroom.training.signals import Interrupt
+from elbowroom.training.step import clip, dropout_seed, gradient_norm
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -207,7 +208,7 @@ def test_blocks_are_the_members_of_outermost_lists():
 def test_an_observer_that_fails_is_left_out_and_the_others_go_on(tmp_path):
     """One warning, naming it; never a stopped run."""
     import pluggy
-    from elbowroom.hookspecs import Hooks, hookimpl
+    from elbowroom.registry.hooks import Hooks, hookimpl
 
     class Broken:
         @hookimpl
@@ -242,7 +243,7 @@ def test_an_observer_that_fails_is_left_out_and_the_others_go_on(tmp_path):
 def test_an_observer_cannot_end_a_run(tmp_path, error):
     """Neither by exiting, nor where warnings are errors; the result says which failed."""
     import pluggy
-    from elbowroom.hookspecs import Hooks, hookimpl
+    from elbowroom.registry.hooks import Hooks, hookimpl
 
     class Broken:
         @hookimpl

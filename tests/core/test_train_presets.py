@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from elbowroom.assembly import build_parts
-from elbowroom.config import load_config
-from elbowroom.preset import presets
-from elbowroom.run_folder import RunFolder
-from elbowroom.training import train
+from elbowroom.config.assembly import build_parts
+from elbowroom.config.preset import presets
+from elbowroom.config.sections import load_config
+from elbowroom.runs.folder import RunFolder
+from elbowroom.training.run import train
 
 BASELINES = [
     "adm-unet",
@@ -39,7 +39,7 @@ SMALL = {
 @pytest.fixture(autouse=True)
 def _few_looks(monkeypatch):
     """A coarse validation is enough here."""
-    monkeypatch.setattr("elbowroom.validation._LOOKS", 8)
+    monkeypatch.setattr("elbowroom.training.validation._LOOKS", 8)
 
 
 @pytest.mark.parametrize("name", BASELINES)

@@ -14,12 +14,12 @@ import elbowroom as er
 import pytest
 import yaml
 from command import elbowroom
-from elbowroom.component import Owner
-from elbowroom.config import load_config, to_plain
-from elbowroom.digest import sealed
+from elbowroom.config.sections import load_config, to_plain
 from elbowroom.errors import ConfigError, PluginError
-from elbowroom.training import resume, train
-from elbowroom.trust import remember, remembered
+from elbowroom.files.digest import sealed
+from elbowroom.registry.component import Owner
+from elbowroom.registry.trust import remember, remembered
+from elbowroom.training.run import resume, train
 from tiny_run import tiny_config
 
 EVIL = """\
@@ -253,7 +253,7 @@ def test_a_changed_file_is_not_what_was_recorded(tmp_path):
 def test_memory_is_of_path_and_content(tmp_path, monkeypatch):
     """The same bytes elsewhere, or other bytes there, are not what was trained with."""
     monkeypatch.setenv("ELBOWROOM_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr("elbowroom.trust._session", set())
+    monkeypatch.setattr("elbowroom.registry.trust._session", set())
     known = Owner(path=str(tmp_path / "a.py"), sha256="ab")
     remember([known, Owner("elbowroom", "0.1", "x"), Owner(path="builtins")])
     assert remembered(known)
@@ -267,15 +267,15 @@ def test_memory_is_of_path_and_content(tmp_path, monkeypatch):
 def test_a_damaged_memory_is_forgotten_and_made_again(tmp_path, monkeypatch, content):
     """A broken note trusts nothing and stops nothing."""
     monkeypatch.setenv("ELBOWROOM_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr("elbowroom.trust._session", set())
+    monkeypatch.setattr("elbowroom.registry.trust._session", set())
     known = Owner(path=str(tmp_path / "a.py"), sha256="ab")
     remember([known])
     (note,) = (tmp_path / "state").rglob("*.json")
     note.write_bytes(content)
-    monkeypatch.setattr("elbowroom.trust._session", set())
+    monkeypatch.setattr("elbowroom.registry.trust._session", set())
     assert not remembered(known)
     remember([known])
-    monkeypatch.setattr("elbowroom.trust._session", set())
+    monkeypatch.setattr("elbowroom.registry.trust._session", set())
     assert remembered(known)
 
 
@@ -283,7 +283,7 @@ def test_where_nothing_can_be_kept_training_goes_on(tmp_path, monkeypatch):
     """A state folder that cannot be written is told, and costs the memory alone."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ELBOWROOM_STATE", str(tmp_path / "file" / "state"))
-    monkeypatch.setattr("elbowroom.trust._session", set())
+    monkeypatch.setattr("elbowroom.registry.trust._session", set())
     known = Owner(path=str(tmp_path / "a.py"), sha256="ab")
     remember([known])
     assert remembered(known)  # for this process
@@ -292,7 +292,8 @@ def test_where_nothing_can_be_kept_training_goes_on(tmp_path, monkeypatch):
 def test_notes_of_many_processes_are_all_kept(tmp_path):
     """Ranks and points write at the same time; none is lost."""
     program = (
-        "import sys; from elbowroom.component import Owner; from elbowroom.trust import remember\n"
+        "import sys; from elbowroom.registry.component import Owner\n"
+        "from elbowroom.registry.trust import remember\n"
         "remember(Owner(path=f'/x/{i}.py', sha256=sys.argv[1]) for i in range(40))"
     )
     environment = {**os.environ, "ELBOWROOM_STATE": str(tmp_path)}
@@ -328,8 +329,8 @@ def test_a_service_can_forbid_references_altogether(stranger, tmp_path, monkeypa
 
 def test_a_refusal_is_one_of_plugins(stranger):
     """Whoever calls the registry itself gets the same answer."""
-    from elbowroom.registry import registry
-    from elbowroom.trust import Origin, Vetting
+    from elbowroom.registry.components import registry
+    from elbowroom.registry.trust import Origin, Vetting
 
     with pytest.raises(PluginError, match="not trained with here"):
         registry().find(
@@ -403,9 +404,11 @@ def test_a_finished_point_from_elsewhere_runs_no_code(tmp_path, stranger, plain_
 
 def test_jobs_import_nothing_from_a_strangers_folder(tmp_path):
     """Where the command would not import from the working folder, its jobs do not either."""
-    from elbowroom.comparison import _same_imports
+    from elbowroom.compare.comparison import _same_imports
 
-    program = "import sys; sys.path.remove(''); from elbowroom.comparison import _same_imports\n"
+    program = (
+        "import sys; sys.path.remove(''); from elbowroom.compare.comparison import _same_imports\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program + "print(_same_imports())"],
         cwd=tmp_path, capture_output=True, text=True, check=True,

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from elbowroom.cli.compare import print_results
 from elbowroom.cli.evaluate import _print as print_record
-from elbowroom.evaluation import Protocol, evaluate
-from elbowroom.metric import Figure, is_vacuous
-from elbowroom.report.page import page
-from elbowroom.results import as_csv, best_of, knows_nothing_of, knows_nothing_words
+from elbowroom.compare.report.page import page
+from elbowroom.compare.results import as_csv, best_of, knows_nothing_of, knows_nothing_words
+from elbowroom.contracts.metric import Figure, is_vacuous
+from elbowroom.evaluation.evaluation import Protocol, evaluate
 
 from tests.core.reporting import results
 
@@ -129,7 +129,7 @@ def test_an_evaluation_says_it_too(capsys, monkeypatch):
 
 def test_bits_per_dim_stand_beside_log2_of_the_number_of_values():
     """The metric says it itself, of the data it is measured on."""
-    from elbowroom.assembly import build_model, build_parts
+    from elbowroom.config.assembly import build_model, build_parts
 
     from tests.core.tiny_run import tiny_config
 

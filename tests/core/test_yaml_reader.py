@@ -8,8 +8,8 @@ import time
 import pytest
 import yaml
 from elbowroom import yaml_reader
+from elbowroom.config.yaml_reader import read_file, read_yaml, write_yaml
 from elbowroom.errors import ConfigError
-from elbowroom.yaml_reader import read_file, read_yaml, write_yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 

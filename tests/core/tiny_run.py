@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from elbowroom import Level, Weighting
-from elbowroom.checkpoint import Checkpoint, checkpoints
-from elbowroom.config import Config, load_config
+from elbowroom.config.sections import Config, load_config
+from elbowroom.runs.checkpoint import Checkpoint, checkpoints
 from torch import nn
 
 

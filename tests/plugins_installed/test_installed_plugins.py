@@ -4,7 +4,7 @@ from __future__ import annotations
 
 LIST = """
 import json, sys
-from elbowroom.registry import Registry
+from elbowroom.registry.components import Registry
 registry = Registry.load()
 assert "torch" not in sys.modules
 print(json.dumps({
@@ -19,7 +19,7 @@ print(json.dumps({
 FIND = """
 import json, sys
 from elbowroom import ElbowroomError
-from elbowroom.registry import registry
+from elbowroom.registry.components import registry
 try:
     component = registry().find("weighting", {name!r})
     answer = [component.load().__name__, component.owner.record()]
@@ -100,7 +100,7 @@ def test_the_installed_example_weighs_a_loss(environment):
     values = environment.ask("""
 import json, torch
 from elbowroom import Level
-from elbowroom.registry import registry
+from elbowroom.registry.components import registry
 find = registry().find
 weighting = find("weighting", "elbowroom-min-snr/min-snr").load()(gamma=2.0)
 process, schedule = find("process", "gaussian").load()(), find("schedule", "vp-cosine").load()()

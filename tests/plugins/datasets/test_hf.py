@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from elbowroom.dataset import DataSpec
+from elbowroom.contracts.dataset import DataSpec
 from elbowroom.errors import ConfigError, ElbowroomError
 from elbowroom.plugins.datasets.hf import HuggingFace
 from PIL import Image

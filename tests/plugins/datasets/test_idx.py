@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from elbowroom.dataset import DataSpec
+from elbowroom.contracts.dataset import DataSpec
 from elbowroom.errors import ElbowroomError
 from elbowroom.plugins.datasets.fashion_mnist import FashionMnist
 from elbowroom.plugins.datasets.idx import read_idx

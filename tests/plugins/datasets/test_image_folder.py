@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from elbowroom.dataset import DataSpec
+from elbowroom.contracts.dataset import DataSpec
 from elbowroom.errors import ElbowroomError
 from elbowroom.plugins.datasets.image_folder import ImageFolder
 from PIL import Image

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from elbowroom.config import load_config
-from elbowroom.dataset import DataSpec
+from elbowroom.config.sections import load_config
+from elbowroom.contracts.dataset import DataSpec
 from elbowroom.errors import ElbowroomError
 from elbowroom.plugins.datasets.imagenet import ImageNet
 from elbowroom.plugins.datasets.imagenet64 import ImageNet64

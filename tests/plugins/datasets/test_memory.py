@@ -40,7 +40,7 @@ def test_reading_at_random_needs_little_memory(tmp_path):
     grown = growth(f"""
 from elbowroom.plugins.datasets.cache import DiskArray
 from elbowroom.plugins.datasets.splits import ArraySplit
-from elbowroom.order import indices
+from elbowroom.randomness.shuffle import indices
 split = ArraySplit(DiskArray(Path({str(path)!r}), (24_576, 64, 64, 3), "u1"), None)
 positions = torch.arange(256)
 split.take(positions)

@@ -12,13 +12,13 @@ import attrs
 import numpy as np
 import pytest
 import torch
-from elbowroom.dataset import SPLITS, Dataset
+from elbowroom.contracts.dataset import SPLITS, Dataset
 from elbowroom.errors import ElbowroomError
-from elbowroom.order import indices
 from elbowroom.plugins import datasets
 from elbowroom.plugins.datasets.digits import Digits
 from elbowroom.plugins.datasets.image_folder import ImageFolder
 from elbowroom.plugins.datasets.toy import CoupledTriple, IndependentBits
+from elbowroom.randomness.shuffle import indices
 from PIL import Image
 
 

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 import torch
-from elbowroom.dataset import DataSpec
+from elbowroom.contracts.dataset import DataSpec
 from elbowroom.errors import ConfigError, ElbowroomError
 from elbowroom.plugins.datasets.digits import Digits
 from elbowroom.plugins.datasets.shrink import Requantised, Shrinkable, area_average

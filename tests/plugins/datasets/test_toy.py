@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from elbowroom.dataset import SPLITS, DataSpec
+from elbowroom.contracts.dataset import SPLITS, DataSpec
 from elbowroom.plugins.datasets.toy import CoupledTriple, IndependentBits, Tabular
 from scipy.stats import chi2
 

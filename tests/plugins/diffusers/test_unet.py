@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom.conformance import check_denoiser
+from elbowroom.contracts.process import Signature
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError
 from elbowroom.plugins.diffusers.unet import UNet
-from elbowroom.process import Signature
 
 TINY = {"channels": 8, "multiples": (1, 2), "layers": 1, "head": 4, "groups": 4}
 LABELLED = Signature((8, 8, 1), 6, 5, 3, needs_level=False)

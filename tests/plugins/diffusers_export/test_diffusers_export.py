@@ -15,13 +15,14 @@ import torch
 from elbowroom import ElbowroomError, Noise
 from elbowroom.api import assemble, load, sample, train
 from elbowroom.conformance import check_exporter
-from elbowroom.exporter import Exporter, export_run
+from elbowroom.contracts.exporter import Exporter
 from elbowroom.plugins.diffusers_export import (
     ElbowroomModel,
     ElbowroomPipeline,
     ElbowroomScheduler,
 )
 from elbowroom.plugins.diffusers_export.exporter import DiffusersExporter
+from elbowroom.runs.export import export_run
 
 TINY = {
     "data": {"name": "digits", "limit": 200},
@@ -201,7 +202,7 @@ def test_the_folder_is_text_and_tensors(one):
 
 def test_figures_of_an_evaluation_go_into_the_card(exported, tmp_path):
     """What `elbowroom evaluate` measured is quoted with what it is of."""
-    from elbowroom.evaluation import Protocol, evaluate_run
+    from elbowroom.evaluation.evaluation import Protocol, evaluate_run
 
     run = exported["masked"].run
     evaluate_run(run, (), Protocol(metrics=("bpd",), samples=2))

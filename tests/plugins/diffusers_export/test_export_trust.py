@@ -11,9 +11,9 @@ import pytest
 import torch
 from elbowroom import ElbowroomError
 from elbowroom.api import assemble, train
-from elbowroom.evaluation import FORMAT
-from elbowroom.exporter import export_run
+from elbowroom.evaluation.evaluation import FORMAT
 from elbowroom.plugins.diffusers_export import ElbowroomPipeline, ElbowroomScheduler
+from elbowroom.runs.export import export_run
 
 TINY = {
     "data": {"name": "digits", "size": 4, "levels": 5, "limit": 64},

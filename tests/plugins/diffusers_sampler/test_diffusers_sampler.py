@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 from elbowroom import DataSpec, ElbowroomError, Noise, Schedule
-from elbowroom.oracle import MixtureOracle
+from elbowroom.conformance.oracle import MixtureOracle
 from elbowroom.plugins.diffusers_sampler.sampler import DiffusersSampler
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ddim import DDIM

@@ -6,15 +6,15 @@ import attrs
 import pytest
 import torch
 from elbowroom import DataSpec, ElbowroomError, IncompatibleError, Level, Noise
-from elbowroom.assembly import build_model, build_parts
-from elbowroom.certificate import certify
-from elbowroom.config import load_config, to_plain
-from elbowroom.picture import pixels
+from elbowroom.certificate.certify import certify
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.config.sections import load_config, to_plain
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.weightings.paper import Elbo
+from elbowroom.sampling.picture import pixels
 
 from tests.core.command import elbowroom
 from tests.core.tiny_run import tiny_config

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom import DataSpec, Level
-from elbowroom.config import load_config
-from elbowroom.explain import explain_config
+from elbowroom.config.explain import explain_config
+from elbowroom.config.preset import preset_text, presets
+from elbowroom.config.sections import load_config
 from elbowroom.plugins.gaussian import parametrisation
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.schedules.gaussian import Flow, VPCosine
-from elbowroom.preset import preset_text, presets
 
 from tests.core.command import elbowroom
 from tests.plugins.gaussian.largest import Largest

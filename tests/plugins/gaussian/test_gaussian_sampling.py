@@ -9,15 +9,16 @@ import attrs
 import pytest
 import torch
 from elbowroom import DataSpec, Level, Noise, RealPrediction
-from elbowroom.assembly import build_model, build_parts
-from elbowroom.config import load_config
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.config.sections import load_config
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.schedules.gaussian import VPCosine
-from elbowroom.sampling import draw, load_run
+from elbowroom.runs.load import load_run
+from elbowroom.sampling.draw import draw
 
 from tests.core.command import elbowroom
 

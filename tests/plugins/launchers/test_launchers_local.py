@@ -10,7 +10,7 @@ import time
 
 import pytest
 from elbowroom.conformance import check_launcher
-from elbowroom.launcher import ENDS_WITH_INPUT, Ended, Job
+from elbowroom.contracts.launcher import ENDS_WITH_INPUT, Ended, Job
 from elbowroom.plugins.launchers.local import Local
 
 
@@ -103,7 +103,7 @@ def test_cores_are_shared(tmp_path, monkeypatch):
 def test_a_job_ends_with_whoever_started_it():
     """When its input ends, a point sends itself SIGTERM: no orphan goes on training."""
     code = (
-        "import time\nfrom elbowroom.point import _end_with_parent\n"
+        "import time\nfrom elbowroom.compare.point import _end_with_parent\n"
         "_end_with_parent(); print('ready', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(

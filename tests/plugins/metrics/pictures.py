@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 import torch
-from elbowroom.dataset import Batch, Dataset, DataSpec, Split, check_split
+from elbowroom.contracts.dataset import Batch, Dataset, DataSpec, Split, check_split
 from elbowroom.plugins.metrics.features import FeatureNetwork, weights_digest
 from torch import Tensor, nn
 

@@ -10,18 +10,18 @@ import torch
 from elbowroom import DataSpec
 from elbowroom import looks as module
 from elbowroom.conformance import check_schedule
-from elbowroom.dataset import Dataset
+from elbowroom.conformance.oracle import TableOracle, every_state
+from elbowroom.contracts.dataset import Dataset
+from elbowroom.contracts.metric import Subject
+from elbowroom.contracts.time_sampler import stratified
 from elbowroom.errors import ElbowroomError
-from elbowroom.half_even import HalfEven
-from elbowroom.metric import Subject
-from elbowroom.objective import Bound
-from elbowroom.oracle import TableOracle, every_state
+from elbowroom.objective.evaluation_schedule import HalfEven
+from elbowroom.objective.loss import Bound
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.metrics.bpd import BitsPerDim
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Cosine
-from elbowroom.time_sampler import stratified
 
 from tests.plugins.metrics.pictures import Rows
 

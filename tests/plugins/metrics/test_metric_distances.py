@@ -10,7 +10,7 @@ import pytest
 import scipy.linalg
 import torch
 from elbowroom.conformance import check_metric
-from elbowroom.metric import Subject
+from elbowroom.contracts.metric import Subject
 from elbowroom.plugins.metrics.fid import FID
 from elbowroom.plugins.metrics.inception_score import InceptionScore, Score
 from elbowroom.plugins.metrics.kid import KID, Discrepancy

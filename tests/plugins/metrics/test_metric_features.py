@@ -7,8 +7,8 @@ import os
 
 import pytest
 import torch
+from elbowroom.contracts.metric import Subject
 from elbowroom.errors import ElbowroomError, IncompatibleError
-from elbowroom.metric import Subject
 from elbowroom.plugins.metrics import classifier as module
 from elbowroom.plugins.metrics import inception as inception_module
 from elbowroom.plugins.metrics.classifier import VECTOR, Classifier, classifier
@@ -103,7 +103,7 @@ def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path, monkeypatch):
 @pytest.mark.parametrize("shape", [(4, 4, 1), (8, 8, 1), (28, 28, 1), (32, 32, 3), (64, 64, 3)])
 def test_the_classifier_takes_any_picture(shape):
     """Its body shrinks whatever comes to about 4x4."""
-    from elbowroom.dataset import DataSpec
+    from elbowroom.contracts.dataset import DataSpec
 
     network = Classifier(DataSpec(shape, 256, 10))
     vectors, logits = network(torch.randint(0, 256, (2, *shape)))

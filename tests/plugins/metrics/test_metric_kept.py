@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 import torch
-from elbowroom.metric import Subject
+from elbowroom.contracts.metric import Subject
 from elbowroom.plugins.metrics import classifier as classifiers
 from elbowroom.plugins.metrics import kept
 from elbowroom.plugins.metrics.features import Eye

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from elbowroom.conformance import check_metric
-from elbowroom.metric import Subject
+from elbowroom.contracts.metric import Subject
 from elbowroom.plugins.metrics import neighbours as module
 from elbowroom.plugins.metrics.neighbours import Neighbours
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from elbowroom import DataSpec, Diffusion, Noise
 from elbowroom.conformance import check_sampler
-from elbowroom.objective import Objective
+from elbowroom.objective.loss import Objective
 from elbowroom.plugins.diffusers_sampler.sampler import DiffusersSampler
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers import samplers
@@ -53,7 +53,7 @@ def test_sharpening_samplers_pass_the_conformance_kit(sampler):
 
 def test_every_registered_sampler_can_be_made_with_its_defaults():
     """Each name of the plugin leads to a sampler with sensible defaults."""
-    from elbowroom.component import import_target
+    from elbowroom.registry.component import import_target
 
     made = [import_target(target)() for target in samplers().values()]
     assert all(sampler.steps >= 1 for sampler in made)

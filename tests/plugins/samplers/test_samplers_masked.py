@@ -8,7 +8,7 @@ import attrs
 import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec, Noise
-from elbowroom.oracle import every_state
+from elbowroom.conformance.oracle import every_state
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.confidence import Confidence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from elbowroom.config import load_config
-from elbowroom.process import Signature
+from elbowroom.config.sections import load_config
+from elbowroom.contracts.process import Signature
 
 SIGNATURES = {
     "digits": Signature((8, 8, 1), 18, 17, 10, False),

@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
+from elbowroom.contracts.process import Signature
 from elbowroom.plugins.uvit.layers import Conv2d, Embedding, Linear
 from elbowroom.plugins.uvit.uvit import UViT
-from elbowroom.process import Signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,0 +1,1 @@
+"""Benchmarks: our train step beside a bare loop."""

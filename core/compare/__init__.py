@@ -1,0 +1,1 @@
+"""Comparisons: a grid of runs, their results and the report."""

@@ -1,0 +1,1 @@
+"""The config: from YAML to checked specs to built parts."""

@@ -1,0 +1,107 @@
+"""What a config means: every default filled in, who supplies what, how large, and is it a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from ..certificate.certify import Certificate, certify
+from ..contracts.dataset import DataSpec
+from ..errors import ElbowroomError
+from .assembly import Parts, build_parts
+from .sections import Config, dump_yaml, to_plain
+from .spec import ComponentSpec
+
+
+@attrs.frozen(eq=False)
+class Explanation:
+    """A config, explained as far as it goes."""
+
+    config: dict[str, Any]  # resolved
+    yaml: str
+    components: dict[str, dict[str, Any]]  # kind -> name, distribution, version, owner
+    parameters: int | None
+    no_parameters: str  # why they are not known
+    certificate: Certificate
+    data: DataSpec | None = None  # the form of the data, where it is known
+    remarks: tuple[str, ...] = ()  # of the process on the schedule
+
+    def record(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "config": self.config,
+            "components": self.components,
+            "parameters": self.parameters,
+            "parameters_unknown_because": self.no_parameters or None,
+            "certificate": self.certificate.record(),
+            "data": None if self.data is None else attrs.asdict(self.data),
+            "remarks": list(self.remarks),
+        }
+
+
+def explain_config(config: Config) -> Explanation:
+    """Build what the config names, without data files or memory for weights where it can."""
+    try:
+        parts = build_parts(config)
+    except ElbowroomError as error:
+        if config.data is None:
+            raise
+        # a data set that is not on this machine must not keep the rest from being explained
+        parts = build_parts(attrs.evolve(config, data=None))
+        count, reason = None, f"the data cannot be read: {error}"
+    else:
+        count, reason = count_parameters(parts)
+    config = attrs.evolve(parts.config, data=config.data)
+    return Explanation(
+        to_plain(config),
+        dump_yaml(config),
+        dict(describe_components(config)),
+        count,
+        reason,
+        certify(parts.weighting, parts.schedule, parts.process, config.objective.steps),
+        parts.spec,
+        parts.process.remarks(parts.schedule),
+    )
+
+
+def count_parameters(parts: Parts) -> tuple[int | None, str]:
+    """(count, "") or (None, why not); on the meta device, so that size costs nothing."""
+    import torch
+
+    if parts.config.denoiser is None:
+        return None, "the config names no denoiser"
+    if parts.spec is None:
+        return None, "the config names no data"
+    with torch.device("meta"):
+        network = parts.config.denoiser.build(parts.process.signature())
+    return sum(parameter.numel() for parameter in network.parameters()), ""
+
+
+def describe_components(config: Config) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each component the config names: kind -> who supplies it."""
+    sections = {
+        "dataset": config.data,
+        "process": config.process,
+        "schedule": config.schedule,
+        "weighting": config.weighting,
+        "denoiser": config.denoiser,
+        "time_sampler": config.objective.times,
+        "sampler": config.sampler,
+    }
+    for kind, spec in sections.items():
+        if isinstance(spec, ComponentSpec):
+            yield kind, describe_component(spec)
+
+
+def describe_component(spec: ComponentSpec) -> dict[str, Any]:
+    """Who supplies one."""
+    if spec.component is None:
+        return {"name": spec.name, "distribution": None, "version": None, "owner": "Python"}
+    owner = spec.component.owner
+    return {"name": spec.name, "owner": str(owner), **_ends(owner.record())}
+
+
+def _ends(record: dict[str, str]) -> dict[str, str | None]:
+    return {"distribution": None, "version": None, **record}

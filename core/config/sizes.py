@@ -1,0 +1,162 @@
+"""Sizes: what a config asks of memory at the very least, beside what there is.
+
+    network    its parameters, counted on torch's meta device, which has shapes but no memory
+    training   five times that: weights, gradients, AdamW's two moments and the average
+    batch      examples, z and losses, 16 bytes a dimension, and 4 for each logit
+    path       the five numbers of a level, for each step of a sampler
+    samples    8 bytes a dimension
+
+These are lower bounds, and all memory of the machine counts as free: what is refused here could not
+have run, while what passes may still be too large.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..errors import ConfigError
+from .messages import bytes_in_words
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..contracts.dataset import DataSpec
+    from ..contracts.process import Signature
+    from ..objective.diffusion import Diffusion
+    from ..runs.ranks import Ranks
+    from .sections import Train
+    from .spec import ComponentSpec
+
+_LARGE = 2048  # options beyond this are first tried at two small values
+_SMALL = (48, 96)  # with many divisors
+_WORTH = 512  # networks with no number this large are small enough to be built at once
+_MODULE = 1024  # bytes that a module takes besides its tensors, at the least
+_STATES = 5  # what training keeps for each parameter
+
+
+def check_example(spec: DataSpec) -> None:
+    """One example, its z and its losses."""
+    _refuse(f"data: one example of shape {list(spec.shape)}", 16 * spec.dims)
+
+
+def check_path(steps: int) -> None:
+    """The levels of a sampler's path."""
+    _refuse(f"sampler.steps={steps}: a path of so many levels", 40 * steps)
+
+
+def check_samples(count: int, spec: DataSpec) -> None:
+    """All samples of a call together."""
+    _refuse(f"{count} samples of shape {list(spec.shape)}", 8 * count * spec.dims)
+
+
+def check_labels(count: int) -> None:
+    """The label of each sample of a call."""
+    _refuse(f"{count} samples: their labels alone", 8 * count)
+
+
+def check_batch(options: Train, signature: Signature, on: Ranks) -> None:
+    """This rank's part of a batch."""
+    each = math.prod(signature.shape) * (16 + 4 * (signature.out_states or 0))
+    examples = options.batch_size // on.world
+    _refuse(f"train.batch_size={options.batch_size}: a batch", examples * each, on.device)
+
+
+def check_room_to_train(model: Diffusion, options: Train, on: Ranks) -> None:
+    """What is kept of every parameter while it is trained."""
+    held = sum(p.numel() * p.element_size() for p in model.parameters())
+    shares = on.world if options.parallel == "fsdp" else 1
+    what = f"training a network whose weights take {bytes_in_words(held)}"
+    _refuse(what, _STATES * held // shares, on.device)
+
+
+def check_network(spec: ComponentSpec, signature: Signature) -> None:
+    """The parameters of a network that is not built yet."""
+    if spec.instance is not None or all(n < _WORTH for n in _integers(dict(spec.options))):
+        return
+    said = ", ".join(f"{k}={v}" for k, v in spec.options.items() if type(v) is int and v >= _WORTH)
+    what = f"denoiser '{spec.name}' with {said or 'these options'}"
+    large = [name for name, v in spec.options.items() if type(v) is int and v > _LARGE]
+    small = _changed(spec, dict.fromkeys(large, _SMALL[0]))
+    for name in large:  # depth grows a network evenly, width faster: a straight line is a bound
+        first, second = (_bytes(_changed(small, {name: n}), signature) for n in _SMALL)
+        if first is not None and second is not None:
+            slope = (second - first) / (_SMALL[1] - _SMALL[0])
+            _refuse(what, first + slope * (spec.options[name] - _SMALL[0]))
+    found = _bytes(spec, signature)
+    if found is not None:
+        _refuse(what, found)
+
+
+def _changed(spec: ComponentSpec, options: dict[str, int]) -> ComponentSpec:
+    return attrs.evolve(spec, options={**spec.options, **options})
+
+
+def _bytes(spec: ComponentSpec, signature: Signature) -> float | None:
+    """What a network takes; None where that cannot be known without building it."""
+    import torch
+
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            network: torch.nn.Module = spec.build(signature)
+            tensors = sum(t.numel() * t.element_size() for t in network.parameters())
+            return tensors + _MODULE * sum(1 for _ in network.modules())
+    except Exception as error:  # whatever it is, building it for good will say so better
+        return math.inf if "overflow" in str(error).lower() else None
+
+
+def _integers(value: Any) -> Iterator[int]:
+    if type(value) is int:
+        yield value
+    elif isinstance(value, dict):
+        yield from (n for item in value.values() for n in _integers(item))
+    elif isinstance(value, list | tuple):
+        yield from (n for item in value for n in _integers(item))
+
+
+# -- what there is
+
+
+def _refuse(what: str, least: float, device: torch.device | str = "cpu") -> None:
+    has = memory(device)
+    if least > has:
+        where = "this machine" if str(device).startswith("cpu") else f"device {device}"
+        takes = "more than 2^63 numbers" if least == math.inf else bytes_in_words(least)
+        raise ConfigError(
+            f"{what} takes {takes} at the least, and {where} has {bytes_in_words(has)} of memory "
+            "in all"
+        )
+
+
+def memory(device: torch.device | str = "cpu") -> float:
+    """All memory of a device in bytes, used or not; infinite where it cannot be known."""
+    if str(device).startswith("cuda"):
+        import torch
+
+        return float(torch.cuda.get_device_properties(device).total_memory)
+    try:
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # no such question on this system
+        return math.inf
+    return min(physical, _container()) + _swap()
+
+
+def _container() -> float:
+    """What a container may use."""
+    try:
+        return float(Path("/sys/fs/cgroup/memory.max").read_text("ascii"))
+    except (OSError, ValueError):  # none, or "max"
+        return math.inf
+
+
+def _swap() -> float:
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+        return sum(1024.0 * int(line.split()[1]) for line in lines if line.startswith("SwapTotal"))
+    except (OSError, ValueError, IndexError):
+        return 0.0

@@ -1,0 +1,119 @@
+"""A component as a config names it: known, checked, not yet built."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..errors import ConfigError, ElbowroomError
+from ..registry.reference import name_of
+from .schema import kind_of, options_of
+
+if TYPE_CHECKING:
+    from ..registry.components import Component
+
+
+@attrs.frozen(eq=False)
+class ComponentSpec:
+    """Which component, and every option it gets.
+
+    ``given`` is the resolved form: plain data with every default filled in, which reads back to an
+    equal spec. It is None for an instance made in Python whose options are no plain data.
+    """
+
+    kind: str
+    name: str
+    options: Mapping[str, Any]  # structured: paths, enums, nested specs
+    component: Component | None  # None: an instance of a class that no name leads to
+    given: Mapping[str, Any] | None
+    path: str = ""  # where in the config, for errors
+    instance: Any = None  # already built, in Python
+
+    def build(self, *supplied: Any) -> Any:
+        """The component itself; ``supplied`` is what the framework gives (a signature)."""
+        if self.instance is not None:
+            return self.instance
+        assert self.component is not None
+        options = {name: build_nested(value) for name, value in self.options.items()}
+        try:
+            return self.component.load()(*supplied, **options)
+        except ElbowroomError:
+            raise
+        except (ValueError, TypeError) as error:
+            reason = error.args[0] if error.args else type(error).__name__
+            raise ConfigError(f"{self.path}: {self.kind} '{self.name}': {reason}") from error
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ComponentSpec):
+            return NotImplemented
+        if self.given is None or other.given is None:
+            return self.instance is not None and self.instance is other.instance
+        return (self.kind, self.given) == (other.kind, other.given)
+
+    __hash__ = None  # type: ignore[assignment]  # it holds mappings
+
+
+def build_nested(value: Any) -> Any:
+    """``value`` with every spec inside it built."""
+    if isinstance(value, ComponentSpec):
+        return value.build()
+    if type(value) in (list, tuple):
+        return type(value)(build_nested(item) for item in value)
+    if type(value) is dict:
+        return {key: build_nested(item) for key, item in value.items()}
+    return value
+
+
+class NotPlainError(Exception):
+    """A value that no config can express."""
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911  # one answer for each type
+    """A structured value as plain data: what YAML and JSON can say."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float and not math.isnan(value):
+        return value
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, ComponentSpec):
+        if value.given is None:
+            raise NotPlainError(value.path or value.name)
+        return dict(value.given)
+    if type(value) in (list, tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        if not all(type(key) in (str, int) for key in value):
+            raise NotPlainError(repr(value))
+        return {key: plain(item) for key, item in value.items()}
+    if kind_of(type(value)):
+        return describe_instance(value)
+    if attrs.has(type(value)):
+        return _attributes(value)
+    raise NotPlainError(f"{type(value).__module__}.{type(value).__qualname__}")
+
+
+def describe_instance(instance: Any) -> dict[str, Any]:
+    """A component made in Python, as a config would name it."""
+    cls = type(instance)
+    if "<locals>" in cls.__qualname__:
+        raise NotPlainError(f"{cls.__qualname__}, defined inside a function")
+    return {"name": name_of(cls), **_attributes(instance)}
+
+
+def _attributes(instance: Any) -> dict[str, Any]:
+    """The options of an instance, read back from the attributes that keep them."""
+    found = {}
+    for option in options_of(type(instance)).named.values():
+        name = option.attribute.name if option.attribute else option.name
+        if not hasattr(instance, name):
+            raise NotPlainError(f"{type(instance).__qualname__}, which does not keep '{name}'")
+        found[option.name] = plain(getattr(instance, name))
+    return found

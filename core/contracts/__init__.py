@@ -1,0 +1,1 @@
+"""Contracts: what a plugin can be, and the values that contracts exchange."""

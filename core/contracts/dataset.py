@@ -1,0 +1,149 @@
+"""Data sets: integers in, integers out.
+
+A data set yields integers ``0 .. levels-1`` (pixels, tokens) and labels. Processes encode them
+as they need, so bits per dimension and samples are comparable whatever the process.
+
+A split is *indexable* and stateless: which examples make up a batch is decided elsewhere
+(:mod:`elbowroom.randomness.shuffle` in training, plain order in evaluation), so a split may live on
+disk and be read by any number of workers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..errors import ElbowroomError, did_you_mean
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SPLITS = ("train", "validation", "test")
+"""The splits every data set has; they share no example."""
+
+
+@attrs.frozen
+class DataSpec:
+    """What a data set's examples look like."""
+
+    shape: tuple[int, ...]  # (H, W, C) for images, (N,) for sequences
+    levels: int = attrs.field(validator=attrs.validators.ge(2))
+    classes: int | None = None  # None: no labels
+    # what people call the classes, by label; the form of the data is the same whatever it is
+    names: tuple[str, ...] | None = attrs.field(default=None, eq=False)
+
+    @names.validator
+    def _one_for_each_class(self, _: object, names: tuple[str, ...] | None) -> None:
+        if names is not None and (len(names) != self.classes or len(set(names)) != len(names)):
+            raise ValueError(
+                f"{len(names)} names, {len(set(names))} of them different, "
+                f"for {self.classes} classes: each needs one of its own"
+            )
+
+    @classmethod
+    def recorded(cls, record: Mapping[str, Any]) -> DataSpec:
+        """What ``attrs.asdict`` wrote down, now or before classes had names."""
+        names = record.get("names")
+        names = None if names is None else tuple(map(str, names))
+        return cls(tuple(record["shape"]), record["levels"], record["classes"], names)
+
+    def class_name(self, label: int) -> str:
+        """What a class is called: its name, or its number where it has none."""
+        return str(label) if self.names is None else self.names[label]
+
+    def label_of(self, given: int | str) -> int:
+        """The label that a name means, or a number (a name that is one comes first)."""
+        if self.classes is None:
+            raise ElbowroomError(f"class {given!r} was asked for, and the data has no classes")
+        if isinstance(given, str) and given in (self.names or ()):
+            return (self.names or ()).index(given)
+        try:
+            label = int(given) if isinstance(given, str) else operator.index(given)
+        except (ValueError, TypeError):
+            raise ElbowroomError(f"no class {given!r}: {self._choices(str(given))}") from None
+        if not 0 <= label < self.classes:
+            raise ElbowroomError(f"no class {given}: {self._choices(str(given))}")
+        return label
+
+    def _choices(self, given: str) -> str:
+        """The names nearest to what was given, or all that there is to choose from."""
+        numbers = f"classes are 0 to {(self.classes or 0) - 1}"
+        if self.names is None:
+            return numbers
+        alike = [name for name in self.names if given.lower() in name.lower()]
+        near = difflib.get_close_matches(given, self.names, n=5, cutoff=0.5)
+        near = list(dict.fromkeys([*near, *alike]))[:5]
+        if near:
+            return f"did you mean {' or '.join(map(repr, near))}? ({numbers}, or their names)"
+        return f"{numbers}, or their names: {listed(self.names)}"
+
+    @property
+    def dims(self) -> int:
+        """The number of integers in one example."""
+        n = 1
+        for side in self.shape:
+            n *= side
+        return n
+
+
+@attrs.frozen(eq=False)
+class Batch:
+    """Examples as they leave a data set."""
+
+    x: Tensor  # [B, *shape] integers
+    y: Tensor | None = None  # [B] labels
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+class Split(ABC):
+    """A fixed, indexable part of a data set."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, indices: Tensor) -> Batch:
+        """The examples at ``indices`` [B], in that order."""
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Every example once, in the split's own order, at most ``size`` at a time."""
+        import torch
+
+        if size < 1:
+            raise ValueError(f"a batch has at least 1 example, not {size}")
+        for start in range(0, len(self), size):
+            yield self.take(torch.arange(start, min(start + size, len(self))))
+
+
+class Dataset(ABC):
+    """A named source of integer examples with fixed splits."""
+
+    @property
+    @abstractmethod
+    def spec(self) -> DataSpec: ...
+
+    @abstractmethod
+    def split(self, name: str) -> Split:
+        """``train``, ``validation`` or ``test``; each always the same examples."""
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names in a row; of many the first ones, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def check_split(name: str) -> str:
+    """``name`` if it is one of :data:`SPLITS`; otherwise an error that lists them."""
+    if name not in SPLITS:
+        raise ElbowroomError(
+            f"no split {name!r}{did_you_mean(name, SPLITS)}: a data set has {', '.join(SPLITS)}"
+        )
+    return name

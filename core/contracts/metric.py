@@ -1,0 +1,94 @@
+"""Metrics: figures about a model and its samples, each with a statement of what it is a figure of.
+
+A metric is shown the :class:`Subject` once (the data set to compare with, the model), then samples
+batch by batch, and then says its figures. Its memory must not grow with the number of samples: it
+keeps sums, not samples. A metric that looks at the model alone says ``uses_samples = False``.
+
+A figure without its protocol is a number without a unit: FID moves with the number of samples, the
+feature network and the reference split. ``Figure.of`` says these; what they have in common (model,
+sampler, number of samples, seed) the evaluation adds to each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+import attrs
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from ..objective.diffusion import Diffusion
+    from .dataset import Dataset
+
+_T = TypeVar("_T")
+
+LOOK = 250
+"""Examples and samples looked at at once, unless told; what metrics keep is kept by this too."""
+
+
+@attrs.frozen
+class Figure:
+    """A number, how sure it is, and what it is of."""
+
+    value: float
+    standard_error: float | None = None
+    better: Literal["lower", "higher"] | None = None  # None: neither is
+    floor: float | None = None  # what real data gets: the test split in the samples' place
+    of: Mapping[str, Any] = attrs.Factory(dict)  # protocol: feature network, reference split, ...
+    knows_nothing: float | None = None  # what a model gets to which every value is equally likely
+
+    def plain(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        vacuous = is_vacuous(self.value, self.better, self.knows_nothing)
+        return {**attrs.asdict(self, recurse=False), "of": dict(self.of), "vacuous": vacuous}
+
+
+@attrs.define(eq=False)
+class Subject:
+    """What is evaluated, and what metrics may share while they look at it."""
+
+    data: Dataset
+    model: Diffusion | None = None  # in evaluation mode; None: samples from elsewhere
+    seed: int = 0
+    batch_size: int = LOOK  # how much to look at at once
+    device: torch.device | str = "cpu"
+    _shared: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
+
+    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """What ``make`` makes, made once for all metrics that ask with this key."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        found: _T = self._shared[key]
+        return found
+
+
+class Metric(ABC):
+    """Sees a subject, then integer samples in batches, then says its figures."""
+
+    uses_samples: ClassVar[bool] = True
+
+    def prepare(self, subject: Subject) -> None:  # noqa: B027  # most need nothing
+        """Look at what will be evaluated; raise an ElbowroomError if it cannot be."""
+
+    def update(self, samples: Tensor, labels: Tensor | None) -> None:  # noqa: B027  # may do nothing
+        """One batch of integers [B, *shape] and the labels [B] they were drawn for."""
+
+    @abstractmethod
+    def compute(self) -> Mapping[str, Figure | float]:
+        """Figure name -> figure; a plain number is one of which nothing more is known."""
+
+
+def is_vacuous(value: float | None, better: str | None, knows_nothing: float | None) -> bool:
+    """Is a figure worse than that of a model that knows nothing?"""
+    if value is None or better is None or knows_nothing is None:
+        return False
+    return value > knows_nothing if better == "lower" else value < knows_nothing
+
+
+def as_figure(value: Figure | float) -> Figure:
+    """A figure, whatever form it was said in."""
+    return value if isinstance(value, Figure) else Figure(float(value))

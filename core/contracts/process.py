@@ -1,0 +1,234 @@
+"""Noise processes: how data is lost, and what it costs to win it back.
+
+A process turns data x into z at a level lambda, and its bound on the negative log-likelihood is
+
+    -log p(x)  <=  prior KL + reconstruction + integral of price(lambda) E[plain loss] dlambda.
+
+The *plain loss* is what the network is asked (a squared error, a cross-entropy), elementwise and
+zero where nothing is asked; the *price* is what the bound charges for it. In discrete time a step
+from lambda_t up to lambda_s costs ``step_price`` times the plain loss, and
+
+    step_price / (t - s)  ->  rate(t) * price(lambda)      as s -> t.
+
+A process without a price-times-plain form sets price = 1 and puts its whole density into plain.
+Nothing outside a process asks which process it is: samplers ask for ``traits``, networks are
+built from the :class:`Signature`.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import attrs
+
+from ..errors import DataError, ElbowroomError
+from .dataset import DataSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+    from typing_extensions import Self
+
+    from ..randomness.noise import Noise
+    from .level import Level
+    from .schedule import Schedule
+
+
+@attrs.frozen
+class Signature:
+    """What a denoiser eats and says; ``None`` states mean real values."""
+
+    shape: tuple[int, ...]  # (H, W, C) or (N,)
+    in_states: int | None
+    out_states: int | None
+    classes: int | None
+    needs_level: bool  # must the network be told lambda?
+
+
+@attrs.frozen(eq=False)
+class Step:
+    """One step of a sampler, for a batch whose samples may be at different steps."""
+
+    index: Tensor  # [B] which interval of the grid
+    level: Level  # where the samples are; these levels broadcast against z, in float64
+    to: Level  # where they go
+    start: Level  # where their path began
+    together: int | None = None  # the interval as a number, where all samples are in the same
+
+    @property
+    def number(self) -> int:
+        """The interval all samples are in; known without asking their device."""
+        assert self.together is not None, "these samples are at different steps"
+        return self.together
+
+
+class Absorbing(Protocol):
+    """What the trait ``absorbing`` promises: one state that means *hidden*."""
+
+    @property
+    def mask(self) -> int:
+        """The hidden state."""
+
+
+@attrs.frozen
+class Process(ABC):
+    """How data becomes noise; see the module's text for the laws it must keep."""
+
+    traits: ClassVar[frozenset[str]] = frozenset()
+    """What samplers may ask for: ``real`` or ``categorical``, ``absorbing``, ..."""
+
+    natural_schedule: ClassVar[str]
+    """The schedule used when a config names none."""
+
+    def natural_schedule_options(self) -> Mapping[str, Any]:
+        """Options of that schedule, which may depend on the bound data (default: its own)."""
+        return {}
+
+    _data: DataSpec | None = attrs.field(default=None, init=False, repr=False, eq=False)
+
+    def bind(self, data: DataSpec) -> Self:
+        """The same process for data of this form."""
+        bound = copy.copy(self)
+        object.__setattr__(bound, "_data", data)
+        return bound
+
+    @property
+    def data(self) -> DataSpec:
+        """The form of the data this process was bound to."""
+        if self._data is None:
+            raise RuntimeError(f"{type(self).__name__} is not bound to data: call bind(DataSpec)")
+        return self._data
+
+    def check_schedule(self, schedule: Schedule) -> None:  # noqa: B027  # most take any
+        """Raise an IncompatibleError if nothing can be trained or sampled along this schedule."""
+
+    def remarks(self, schedule: Schedule) -> tuple[str, ...]:
+        """What is worth knowing before a model of the bound data is trained along this schedule."""
+        return ()
+
+    # -- the space z lives in
+
+    @abstractmethod
+    def signature(self) -> Signature:
+        """What a denoiser for the bound data must eat and say."""
+
+    @abstractmethod
+    def encode(self, x: Tensor) -> Tensor:
+        """Integers of the data set -> the process's own space."""
+
+    @abstractmethod
+    def decode(self, z: Tensor, prediction: Any | None, level: Level, noise: Noise) -> Tensor:
+        """The end of a sampler's path -> integers; ``prediction`` where one was asked for."""
+
+    def needs_last_look(self, z: Tensor) -> Tensor:
+        """[B] which samples need one more prediction to be decoded (default: none)."""
+        return z.new_zeros(len(z)).bool()
+
+    # -- forwards
+
+    @abstractmethod
+    def prior(self, noise: Noise) -> Tensor:
+        """z at the far end, [B, *shape]."""
+
+    @abstractmethod
+    def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        """z ~ q(z | x) at the level."""
+
+    @abstractmethod
+    def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
+        """[B] log q(z | x) at the level, in nats: what exact posteriors are made of."""
+
+    # -- the bound
+
+    @abstractmethod
+    def price(self, log_snr: Tensor) -> Tensor:
+        """What the bound charges for the plain loss, per unit of lambda."""
+
+    @abstractmethod
+    def step_price(self, log_snr: Tensor, to: Tensor) -> Tensor:
+        """The same for a whole step from ``log_snr`` up to ``to``."""
+
+    def network_input(self, z: Tensor, level: Level) -> Tensor:
+        """What the network sees of z (input scaling; default: z itself)."""
+        return z
+
+    @abstractmethod
+    def read(self, output: Tensor, z: Tensor, level: Level) -> Any:
+        """What the network's output means: a prediction."""
+
+    def within_range(self, prediction: Any) -> Any:
+        """The prediction, what it expects moved into the data's range (default: it is there)."""
+        return prediction
+
+    @abstractmethod
+    def plain_loss(self, x: Tensor, z: Tensor, prediction: Any, level: Level) -> Tensor:
+        """[B, *D], zero where nothing is asked."""
+
+    @abstractmethod
+    def units(self, z: Tensor) -> Tensor:
+        """[B] how many elements were asked for: hidden tokens, or dimensions."""
+
+    def step_kl(self, x: Tensor, z: Tensor, prediction: Any, level: Level, to: Level) -> Tensor:
+        """[B] KL(q(z_s | z_t, x) || p(z_s | z_t)) in nats."""
+        plain = self.plain_loss(x, z, prediction, level)
+        return (self.step_price(level.log_snr, to.log_snr) * plain).flatten(1).sum(1)
+
+    @abstractmethod
+    def prior_kl(self, x: Tensor, level: Level) -> Tensor:
+        """[B] KL(q(z_1 | x) || p(z_1)) in nats, at the schedule's last level."""
+
+    @abstractmethod
+    def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        """[B] E[-log p(x | z_0)] in nats (or an unbiased draw of it), at the first level."""
+
+    # -- backwards
+
+    @abstractmethod
+    def reverse(self, z: Tensor, prediction: Any, step: Step, noise: Noise) -> Tensor:
+        """One ancestral draw from p(z_s | z_t)."""
+
+    def active_steps(self, levels: Level, noise: Noise) -> Tensor:
+        """[B, T] which steps of a grid of T + 1 levels can change a sample (default: all)."""
+        return levels.log_snr.new_ones(len(noise), len(levels.log_snr) - 1).bool()
+
+
+def check_examples(x: Tensor, data: DataSpec) -> None:
+    """Examples handed to a model must be of the form it was bound to; no value is looked at."""
+    if x.shape[1:] == data.shape:
+        return
+    wanted = f"[B, {', '.join(map(str, data.shape))}]"
+    hint = ""
+    if x.shape == data.shape:
+        hint = ": a batch of one is x[None]"
+    elif len(data.shape) == 3 and x.shape[1:] == (data.shape[2], *data.shape[:2]):
+        hint = ": channels come last, x.permute(0, 2, 3, 1) puts them there"
+    raise DataError(f"examples of shape {list(x.shape)} for a model of {wanted}{hint}")
+
+
+def check_range(x: Tensor, levels: int) -> None:
+    """Data are integers 0 .. levels-1, never the 0 .. 1 of floating-point pictures."""
+    if x.is_floating_point() or x.is_complex():
+        kind = str(x.dtype).removeprefix("torch.")
+        raise DataError(
+            f"data are {kind} numbers, and a model takes the integers "
+            f"0 to {levels - 1}: floats x of 0 .. 1 become (x * {levels - 1}).round().long()"
+        )
+    if x.device.type != "cpu" or not x.numel():
+        return  # looking would make an accelerator wait; data sets hand out CPU tensors
+    low, high = int(x.min()), int(x.max())
+    if low < 0 or high >= levels:
+        raise DataError(f"data has values {low} to {high}; allowed are 0 to {levels - 1}")
+
+
+def check_finite(x: Tensor) -> Tensor:
+    """The same values, none of them NaN or infinite: such a one would pass for black or white."""
+    if not bool(x.isfinite().all()):
+        bad = int((~x.isfinite().flatten(1).all(1)).sum())
+        raise ElbowroomError(
+            f"{bad} of {len(x)} samples have values that are NaN or infinite: the network's "
+            "answers, or the schedule's ends, are not finite"
+        )
+    return x

@@ -1,0 +1,36 @@
+"""Time samplers: at which times an objective is looked at.
+
+A time sampler maps uniforms to times with a known density; dividing by the density keeps the
+estimator unbiased for the same objective whichever sampler is chosen. Only its variance changes.
+
+Stratified uniforms u_i = (u_0 + i/B) mod 1 cover the global batch evenly, with one u_0 per step.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from ..randomness.noise import Noise
+
+
+class TimeSampler(ABC):
+    """Draws times with their density."""
+
+    @abstractmethod
+    def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
+        """(t, density), each [B] float64, for the samples of ``noise``."""
+
+    def prepare(self, plain_weight: Callable[[Tensor], Tensor]) -> TimeSampler:
+        """A form that knows the weight on the plain loss at each t (default: itself)."""
+        return self
+
+
+def stratified(noise: Noise, label: str = "time") -> Tensor:
+    """(u_0 + i/B) mod 1 over the global batch, [B] float64."""
+    return (noise.shared_uniform(label) + noise.positions.double() / noise.total) % 1

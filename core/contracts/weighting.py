@@ -1,0 +1,47 @@
+"""Weightings: what an objective multiplies the ELBO's own weight by.
+
+The training loss of one example at a time t drawn with density p(t) is, for every process,
+
+    w(t) * elbo_weight(t) * sum of plain losses / p(t),      elbo_weight = rate * price,
+
+and w = 1 is the ELBO. Theorem 2 of Shi & Titsias: the objective is a weighted sum of improved
+variational bounds if and only if w is non-negative and does not fall with t. The certificate
+(:mod:`elbowroom.certificate.certify`) says whether it is one.
+
+A weighting that reads only ``level.log_snr`` means the same under every schedule.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .level import Level
+    from .process import Process
+    from .schedule import Schedule
+
+
+class Weighting(ABC):
+    """w as a function of the level. Give ``__call__``; the rest follows."""
+
+    @abstractmethod
+    def __call__(self, level: Level) -> Tensor:
+        """w at the level; NaN at a level without a schedule if it depends on one."""
+
+    def plain_weight(self, level: Level) -> Tensor:
+        """w * elbo_weight: what multiplies the plain loss. Override where it is simpler."""
+        return self(level) * level.elbo_weight
+
+    def penalty(self, level: Level) -> Tensor | float:
+        """An additive term per example, for weightings with learned parameters."""
+        return 0.0
+
+    def prepare(self, schedule: Schedule, process: Process, steps: int | None = None) -> Weighting:
+        """A form ready for use under this schedule and process (default: itself).
+
+        With ``steps`` time is discrete: w is asked at i/steps alone (``Level.of_step``).
+        """
+        return self

@@ -1,0 +1,1 @@
+"""Evaluation: what is measured of a model, and how."""

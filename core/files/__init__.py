@@ -1,0 +1,1 @@
+"""Files: atomic writes, and the user's folders for caches and state."""

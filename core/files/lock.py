@@ -1,0 +1,52 @@
+"""One process at a time in a folder. The lock goes with its process, however that ends."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from ..errors import ElbowroomError
+
+LOCK = ".lock"
+_TICK = 0.1  # seconds between attempts
+
+
+class LockedError(ElbowroomError):
+    """Another process is at work in a folder."""
+
+
+@contextmanager
+def locked(folder: Path, doing: str, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a folder, which is made if need be; wait ``patience`` seconds for it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if (folder / LOCK).is_symlink() or (folder / LOCK).is_fifo():  # a stranger's, perhaps
+                raise ElbowroomError(f"{folder / LOCK} is no plain file: take it away")
+            file = stack.enter_context((folder / LOCK).open("a"))
+        except OSError as error:
+            raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
+        end = time.monotonic() + patience
+        while not _taken(file):
+            if time.monotonic() > end:
+                raise LockedError(f"another process is {doing} in {folder}")
+            time.sleep(_TICK)
+        yield
+
+
+def _taken(file: IO[str]) -> bool:
+    """Take the lock; False while another process has it."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system: no lock
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EACCES, errno.EAGAIN)  # else: a disk without locks
+    return True

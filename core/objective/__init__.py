@@ -1,0 +1,1 @@
+"""The objective: the mathematics, written once."""

@@ -1,0 +1,104 @@
+"""A diffusion model: a network, what is asked of it, and how samples are drawn.
+
+This is what ``assemble`` returns and what data parallelism wraps whole: ``forward`` is the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..contracts.level import Level
+from ..contracts.process import Process, check_examples
+from ..contracts.sampler import Sampler, Samples
+from ..contracts.schedule import Schedule
+from ..randomness.noise import Noise
+from .guidance import Guided
+from .loss import Bound, Losses, Objective, bound
+
+
+class Diffusion(nn.Module):
+    """Process, schedule, objective, network and sampler, fitted to each other."""
+
+    def __init__(
+        self, objective: Objective, denoiser: nn.Module, sampler: Sampler | None = None
+    ) -> None:
+        super().__init__()
+        self.objective = objective
+        self.denoiser = denoiser
+        self.sampler = sampler
+        self.trained_ends: tuple[float, float] | None = None  # None: its own schedule's
+        learned = objective.weighting  # a weighting with learned parameters trains along
+        if isinstance(learned, nn.Module):
+            self.weighting = learned
+
+    @property
+    def process(self) -> Process:
+        """The noise process, bound to its data."""
+        return self.objective.process
+
+    @property
+    def schedule(self) -> Schedule:
+        """The log-SNR over time."""
+        return self.objective.schedule
+
+    def predict(self, z: Tensor, level: Level, cond: Tensor | None = None) -> Any:
+        """What the network says at z [B, *D], as the process reads it."""
+        seen = self.process.network_input(z, level)
+        output = self.denoiser(seen, level.per_example(len(z)).to(torch.float32), cond)
+        return self.process.read(output, z, level)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Integers x [B, *D] of the data's form -> the process's own space; all else is refused."""
+        check_examples(x, self.process.data)
+        return self.process.encode(x)
+
+    def guided(self, scale: float) -> Diffusion:
+        """The same model, its denoiser guided; nothing is copied."""
+        guided = Guided(self.denoiser, self.process.signature().classes, scale)
+        return Diffusion(self.objective, guided, self.sampler)
+
+    def forward(
+        self,
+        x: Tensor,
+        cond: Tensor | None,
+        noise: Noise,
+        mean_over_ranks: Callable[[Tensor], Tensor] = lambda value: value,
+    ) -> Losses:
+        """The losses of integers x [B, *D]."""
+        return self.objective(
+            lambda z, level: self.predict(z, level, cond),
+            self.encode(x),
+            noise,
+            mean_over_ranks,
+        )
+
+    @torch.no_grad()
+    def bound(
+        self, x: Tensor, cond: Tensor | None, noise: Noise, steps: int | None = None
+    ) -> Bound:
+        """The ELBO's three terms for integers x [B, *D], whatever the weighting."""
+        return bound(
+            self.process,
+            self.schedule,
+            lambda z, level: self.predict(z, level, cond),
+            self.encode(x),
+            noise,
+            steps,
+        )
+
+    @torch.no_grad()
+    def sample(self, noise: Noise, cond: Tensor | None = None) -> Samples:
+        """Integers drawn by the model's sampler."""
+        if self.sampler is None:
+            raise RuntimeError("this model has no sampler: name one in its config")
+        return self.sampler.sample(self, noise, cond)
+
+
+def ends_of(schedule: Schedule) -> tuple[float, float]:
+    """The least and the largest log-SNR of a schedule."""
+    ends = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64))
+    return float(ends[0].min()), float(ends[-1].max())

@@ -1,0 +1,52 @@
+"""Classifier-free guidance (Ho & Salimans 2021): towards the label, away from no label.
+
+    output = free + scale (labelled - free)
+
+where *free* is the network's output for the null label, which is one past the last class
+(cond == classes). scale = 1 is the model itself, 0 the model without labels. For logits this
+is p(x | z) (p(x | z, y) / p(x | z))^scale, normalised; every parametrisation of Gaussian diffusion
+is linear in the expected data, so there it moves that. The network must have been trained with
+label dropout, or its null label means nothing.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ElbowroomError
+
+
+class Guided(nn.Module):
+    """A denoiser that exaggerates what the label says. Both answers come from one call."""
+
+    def __init__(self, denoiser: nn.Module, classes: int | None, scale: float) -> None:
+        super().__init__()
+        if classes is None:
+            raise ElbowroomError(
+                f"guidance {scale:g} needs labels, and this model's data has none: set it to 1"
+            )
+        self.denoiser = denoiser
+        self.null_label = classes
+        self.scale = scale
+
+    def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
+        """As the denoiser's; a sample whose label is the null label is not guided."""
+        if cond is None:
+            raise ElbowroomError(
+                f"guidance {self.scale:g} needs a label for each sample: give labels, or set "
+                "guidance to 1"
+            )
+        null = torch.full_like(cond, self.null_label)
+        both = torch.cat([cond, null])
+        level = None if log_snr is None else torch.cat([log_snr, log_snr])
+        try:
+            output: Tensor = self.denoiser(torch.cat([z, z]), level, both)
+        except IndexError as error:
+            raise ElbowroomError(
+                f"guidance {self.scale:g} asks the network for the label {self.null_label}, 'no "
+                f"label', and it failed ({error}): train with label dropout and a network that has "
+                "that label, or set guidance to 1"
+            ) from error
+        labelled, free = output.chunk(2)
+        return torch.lerp(free, labelled, self.scale)

@@ -1,0 +1,196 @@
+"""The objective: one line for every process.
+
+    loss(x) = E_t [ w(t) elbo_weight(t) sum plain(x, z_t, prediction) / p(t) ],    t ~ p
+
+In continuous time elbo_weight = rate * price. In discrete time with T steps, t is rounded up to a
+multiple of 1/T and elbo_weight = T * step_price, so that the mean over t is the sum over steps.
+
+The bound on -log p(x) is the same line with w = 1, and the two boundary terms beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import torch
+from torch import Tensor
+
+from ..contracts.level import Level, spread
+from ..contracts.process import Process
+from ..contracts.schedule import Schedule
+from ..contracts.time_sampler import TimeSampler, stratified
+from ..contracts.weighting import Weighting
+from ..randomness.noise import Noise
+
+Predict = Callable[[Tensor, Level], Any]
+"""(z, level) -> prediction: a network as the process reads it, its condition included."""
+
+
+class Normaliser(ABC):
+    """What the summed losses of a batch are divided by."""
+
+    @abstractmethod
+    def __call__(
+        self, losses: Tensor, units: Tensor, mean_over_ranks: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Per-example losses [B] and units [B] of this rank -> this rank's scalar loss.
+
+        The mean of these scalars over ranks is the loss of the global batch.
+        """
+
+
+class BatchMean(Normaliser):
+    """The number of examples: nats per example, an unbiased estimate of the objective."""
+
+    def __call__(
+        self, losses: Tensor, units: Tensor, mean_over_ranks: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        return losses.mean()
+
+
+class UnitMean(Normaliser):
+    """The number of units asked for in the global batch, as masked image models do."""
+
+    def __call__(
+        self, losses: Tensor, units: Tensor, mean_over_ranks: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        asked = mean_over_ranks(units.sum().to(losses.dtype))
+        return losses.sum() / asked.clamp(min=1)  # a batch that hides nothing asks for nothing
+
+
+NORMALISERS: dict[str, Normaliser] = {"batch": BatchMean(), "units": UnitMean()}
+
+
+@attrs.frozen(eq=False)
+class Losses:
+    """What one batch says about the objective."""
+
+    loss: Tensor  # scalar: differentiate this
+    per_example: Tensor  # [B] weighted, nats
+    elbo: Tensor  # [B] the same with w = 1: the bound's diffusion term
+    log_snr: Tensor  # [B] where it was looked at
+
+
+@attrs.frozen(eq=False)
+class Objective:
+    """A weighted bound under a process and a schedule, estimated at random times."""
+
+    process: Process
+    schedule: Schedule
+    weighting: Weighting
+    times: TimeSampler
+    steps: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
+    )
+    normaliser: Normaliser = attrs.field(factory=BatchMean)
+
+    @classmethod
+    def prepared(
+        cls,
+        process: Process,
+        schedule: Schedule,
+        weighting: Weighting,
+        times: TimeSampler,
+        **options: Any,
+    ) -> Objective:
+        """An objective whose weighting and time sampler know what they are used with."""
+        weighting = weighting.prepare(schedule, process, options.get("steps"))
+        objective = cls(process, schedule, weighting, times, **options)
+        return attrs.evolve(objective, times=times.prepare(objective.plain_weight))
+
+    def level(self, t: Tensor) -> Level:
+        """The level looked at when ``t`` was drawn."""
+        if self.steps is None:
+            return Level.of(t, self.schedule, self.process)
+        last = ((t * self.steps).floor() + 1).clamp(max=self.steps) / self.steps
+        return Level.of_step(last, self.steps, self.schedule, self.process)
+
+    def plain_weight(self, t: Tensor) -> Tensor:
+        """What multiplies the plain loss at time ``t``."""
+        return self.weighting.plain_weight(self.level(t))
+
+    def __call__(
+        self,
+        predict: Predict,
+        x: Tensor,
+        noise: Noise,
+        mean_over_ranks: Callable[[Tensor], Tensor] = lambda value: value,
+    ) -> Losses:
+        """The losses of encoded data ``x`` [B, *D] at times drawn from ``noise``."""
+        t, density = self.times.draw(noise)
+        exact = self.level(t)  # [B] float64
+        weight = spread(self.weighting.plain_weight(exact), x)
+        penalty = self.weighting.penalty(exact)
+
+        level = exact.over(x, torch.promote_types(torch.get_default_dtype(), torch.float32))
+        z = self.process.corrupt(x, level, noise)
+        plain = self.process.plain_loss(x, z, predict(z, level), level)  # [B, *D]
+
+        def total(weight: Tensor, plain: Tensor) -> Tensor:
+            return (weight.to(plain.dtype) * plain).flatten(1).sum(1) / density.to(plain.dtype)
+
+        losses = total(weight, plain) + penalty
+        loss = self.normaliser(losses, self.process.units(z), mean_over_ranks)
+        elbo = total(spread(exact.elbo_weight, x), plain.detach())
+        return Losses(loss, losses.detach(), elbo, exact.per_example())
+
+
+@attrs.frozen(eq=False)
+class Bound:
+    """The three terms of a bound on -log p(x), in nats per example."""
+
+    prior: Tensor  # [B]
+    reconstruction: Tensor  # [B]
+    diffusion: Tensor  # [B]
+
+    @property
+    def nats(self) -> Tensor:
+        """[B] the bound itself."""
+        return self.prior + self.reconstruction + self.diffusion
+
+    def bits_per_dim(self, dims: int) -> Tensor:
+        """[B] the bound in bits per dimension."""
+        return self.nats / (dims * math.log(2))
+
+
+def bound(
+    process: Process,
+    schedule: Schedule,
+    predict: Predict,
+    x: Tensor,
+    noise: Noise,
+    steps: int | None = None,
+) -> Bound:
+    """An unbiased draw of the ELBO's three terms for encoded data ``x`` [B, *D].
+
+    This is the likelihood every model is reported with, whatever weighting trained it.
+    """
+    objective = Objective(process, schedule, _One(), _StratifiedTimes(), steps)
+    diffusion = objective(predict, x, noise).elbo.double()
+    return Bound(*ends(process, schedule, x, noise), diffusion)
+
+
+def ends(process: Process, schedule: Schedule, x: Tensor, noise: Noise) -> tuple[Tensor, Tensor]:
+    """[B] prior KL and [B] reconstruction of encoded data ``x``: what needs no network."""
+    levels = Level.of(torch.tensor([0.0, 1.0], dtype=torch.float64), schedule, process)
+    first, last = levels.select(0).over(x), levels.select(1).over(x)
+    return process.prior_kl(x, last), process.reconstruction(x, first, noise)
+
+
+class _One(Weighting):
+    """w = 1: the ELBO, for measuring (the ``elbo`` plugin is the one configs name)."""
+
+    def __call__(self, level: Level) -> Tensor:
+        return torch.ones_like(level.log_snr)
+
+
+class _StratifiedTimes(TimeSampler):
+    """Evenly spread times, for measuring."""
+
+    def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
+        t = stratified(noise)
+        return t, torch.ones_like(t)

@@ -1,0 +1,1 @@
+"""The paper: its theorems checked, its plots, its table."""

@@ -1,0 +1,1 @@
+"""Randomness: keyed random numbers, shuffles, categorical draws."""

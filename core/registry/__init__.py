@@ -1,0 +1,1 @@
+"""The registry: hooks, plugins, and the components they supply."""

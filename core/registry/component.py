@@ -1,0 +1,175 @@
+"""Components: what a plugin supplies, and who supplied it.
+
+A component is a class of one *kind* (a weighting, a process, ...) under a name. It is kept as the
+class itself or as ``"module:Class"``, which is imported only when the component is used: listing
+every component imports neither torch nor any network.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import operator
+import re
+import traceback
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..errors import PluginError
+from .importing import UserInterrupt, importing
+
+KINDS: Mapping[str, str] = {
+    "process": "processes",
+    "schedule": "schedules",
+    "weighting": "weightings",
+    "denoiser": "denoisers",
+    "sampler": "samplers",
+    "time_sampler": "time_samplers",
+    "dataset": "datasets",
+    "metric": "metrics",
+    "launcher": "launchers",
+    "exporter": "exporters",
+}
+"""Kind -> the hook that registers components of it."""
+
+CONTRACTS: Mapping[str, str] = {
+    "process": "elbowroom.contracts.process:Process",
+    "schedule": "elbowroom.contracts.schedule:Schedule",
+    "weighting": "elbowroom.contracts.weighting:Weighting",
+    "denoiser": "elbowroom.contracts.denoiser:Denoiser",
+    "sampler": "elbowroom.contracts.sampler:Sampler",
+    "time_sampler": "elbowroom.contracts.time_sampler:TimeSampler",
+    "dataset": "elbowroom.contracts.dataset:Dataset",
+    "metric": "elbowroom.contracts.metric:Metric",
+    "launcher": "elbowroom.contracts.launcher:Launcher",
+    "exporter": "elbowroom.contracts.exporter:Exporter",
+}
+"""Kind -> the class its components derive from.
+
+Code may be named by reference for other purposes too (a metric's feature network): that may be
+any class.
+"""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+"""What a component may be called: none of ``/ : = ,`` or space, which mean more in a config."""
+
+TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+"""``module:Class``, both perhaps dotted."""
+
+
+@attrs.frozen
+class Owner:
+    """Who supplied a component: an installed distribution, or a file on this machine."""
+
+    distribution: str | None = None
+    version: str | None = None
+    plugin: str | None = None  # the entry point's name
+    path: str | None = None  # of code that was named by reference, not by an entry point
+    sha256: str | None = None  # of that file
+
+    def __str__(self) -> str:
+        words = []
+        if self.distribution is not None:
+            words.append(f"{self.distribution} {self.version}")
+        if self.path is not None:
+            words.append(f"{self.path} (sha256 {(self.sha256 or '')[:12]})")
+        return ", ".join(words) or "nobody known"
+
+    @property
+    def full(self) -> str:
+        """The same with the whole hash, for whoever must decide."""
+        if self.path is None:
+            return str(self)
+        return f"{self.path} (sha256 {self.sha256})"
+
+    def record(self) -> dict[str, str]:
+        """What a run keeps of it, as plain JSON; :meth:`of_record` reads it back."""
+        return attrs.asdict(self, filter=lambda _, value: value is not None)
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Owner:
+        """The owner a run recorded; fields of a later version are ignored."""
+        known = {field.name for field in attrs.fields(cls)}
+        return cls(**{key: str(value) for key, value in record.items() if key in known})
+
+
+@attrs.frozen
+class Component:
+    """A class of one kind under a name, imported when it is first needed."""
+
+    kind: str
+    name: str
+    owner: Owner
+    target: type[Any] | str  # the class, or "module:Class"
+
+    @property
+    def reference(self) -> str:
+        """``module:Class``, which leads to the same class."""
+        if isinstance(self.target, str):
+            return self.target
+        return f"{self.target.__module__}:{self.target.__qualname__}"
+
+    def load(self) -> type[Any]:
+        """The class, checked against the contract of its kind."""
+        found = self.target
+        if isinstance(found, str):
+            try:
+                with importing(self._described):
+                    found = import_target(found)
+            except UserInterrupt:
+                raise
+            except BaseException as error:  # whatever it is, it is this component's
+                raise PluginError(
+                    f"{self._described()} cannot be loaded from {self.target!r}: {cause(error)}"
+                ) from error
+        return self._checked(found)
+
+    def _checked(self, found: Any) -> type[Any]:
+        if not isinstance(found, type):
+            raise PluginError(f"{self._described()} must be a class, not {found!r}")
+        if self.kind in CONTRACTS:
+            contract = import_target(CONTRACTS[self.kind])
+            if not issubclass(found, contract):
+                raise PluginError(
+                    f"{self._described()} is {found.__qualname__!r}, which does not derive from "
+                    f"elbowroom.{contract.__name__}"
+                )
+        if inspect.isabstract(found):
+            missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
+            raise PluginError(f"{self._described()} is abstract: it does not define {missing}")
+        return found
+
+    def _described(self) -> str:
+        return f"{self.kind.replace('_', ' ')} {self.name!r} of {self.owner}"
+
+
+def import_target(target: str) -> Any:
+    """The object that ``module:Class`` names; whatever goes wrong is raised as it is."""
+    module, _, attribute = target.partition(":")
+    return operator.attrgetter(attribute)(import_module(module))
+
+
+def cause(error: BaseException) -> str:
+    """One line that says what went wrong, and where in the author's code: for people."""
+    words = " ".join(str(error).split())
+    told = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    if isinstance(error, SyntaxError):  # says its own line
+        return told
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not frame.filename.startswith(_NOT_THEIRS)]
+    return f"{told} ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else told
+
+
+_NOT_THEIRS = (
+    "<frozen ",
+    str(Path(importlib.__file__).parent),
+    *(
+        str(Path(__file__).with_name(f"{name}.py"))
+        for name in ("component", "discovery", "importing", "plugin", "reference")
+    ),
+)
+"""Files whose lines in a traceback tell a plugin's author nothing."""

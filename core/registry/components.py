@@ -1,0 +1,279 @@
+"""The registry: every plugin that is installed, and the component that a name means.
+
+Plugins are modules announced under the entry-point group ``elbowroom``; the built-in ones come in
+by the same door. They are loaded one by one: one that fails is recorded with its cause, and the
+rest goes on. A name means one component or none: where two distributions supply it, neither wins,
+and ``distribution/name`` says which is meant.
+
+    ELBOWROOM_STRICT=1       a plugin that fails stops everything at once
+    ELBOWROOM_PLUGINS=a,b    only these are loaded
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import TypeVar
+
+import attrs
+import pluggy
+
+from ..errors import ConfigError, PluginError, did_you_mean
+from .component import CONTRACTS, KINDS, Component, Owner
+from .discovery import allowed, announcements, normalised
+from .hooks import Hooks
+from .plugin import Failure, Plugin, load_plugin
+from .reference import find_reference, is_reference
+from .trust import Vetting
+
+__all__ = [
+    "CONTRACTS",
+    "KINDS",
+    "Component",
+    "Failure",
+    "Owner",
+    "Plugin",
+    "Registry",
+    "registry",
+    "reset_registry",
+]
+
+
+_T = TypeVar("_T")
+
+
+class Registry:
+    """The plugins of one moment, and what their names mean."""
+
+    def __init__(
+        self,
+        plugins: Iterable[Plugin],
+        manager: pluggy.PluginManager,
+        left_out: Iterable[str] = (),
+    ) -> None:
+        self.plugins = tuple(plugins)
+        self.left_out = tuple(left_out)  # plugins that ELBOWROOM_PLUGINS does not admit
+        self.hook = manager.hook  # observers are called through it
+        self._components: dict[str, dict[str, list[Component]]] = {
+            kind: defaultdict(list) for kind in KINDS
+        }
+        self._presets: dict[str, list[tuple[Owner, str]]] = defaultdict(list)
+        for plugin in self.plugins:
+            for component in plugin.components:
+                self._components[component.kind][component.name].append(component)
+            for name, location in plugin.presets.items():
+                self._presets[name].append((plugin.owner, location))
+
+    @classmethod
+    def load(
+        cls,
+        entry_points: Iterable[metadata.EntryPoint] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Registry:
+        """Load the plugins that ``entry_points`` announce (default: those installed)."""
+        environ = os.environ if environ is None else environ
+        strict = _is_strict(environ)
+        manager = pluggy.PluginManager("elbowroom")
+        manager.add_hookspecs(Hooks)
+        announced = announcements(entry_points)
+        admitted = allowed(announced, environ)
+        plugins: list[Plugin] = []
+        for one in admitted:
+            plugins.append(load_plugin(one, manager, plugins, strict))
+        return cls(plugins, manager, [one.name for one in announced if one not in admitted])
+
+    @property
+    def broken(self) -> tuple[Plugin, ...]:
+        """The plugins that could not be loaded."""
+        return tuple(plugin for plugin in self.plugins if plugin.error is not None)
+
+    def components(self, kind: str) -> dict[str, Component]:
+        """Every component of a kind by the name that finds it, in order.
+
+        That is its own name, or ``distribution/name`` where several distributions supply it.
+        """
+        table = self._components[_known(kind)]
+        return _by_name({n: [(c.owner, c) for c in found] for n, found in table.items()})
+
+    def presets(self) -> dict[str, tuple[Owner, str]]:
+        """Every preset by the name that finds it, as for components: who supplies it, and where.
+
+        The place is ``"package:path/in/package.yaml"``.
+        """
+        table = self._presets
+        return _by_name({n: [(o, (o, place)) for o, place in found] for n, found in table.items()})
+
+    def find(
+        self,
+        kind: str,
+        name: str,
+        base: str | Path | None = None,
+        *,
+        vetting: Vetting | None = None,
+    ) -> Component:
+        """The component a config means by ``name``.
+
+        A name, ``distribution/name``, or a reference to code: ``./file.py:Class`` (looked up from
+        the folder ``base``, default the working directory) or ``package.module:Class``. When a run
+        is loaded, ``vetting`` knows who supplied the component then, which must be who supplies it
+        now, and whether code by reference may be executed.
+        """
+        _known(kind)
+        if not is_reference(name):
+            return self._choose(kind, name, None if vetting is None else vetting.recorded)
+        if registered := self._registered(kind, name):
+            return registered
+        folder = Path.cwd() if base is None else Path(base)
+        return find_reference(kind, name, folder, vetting)
+
+    def _registered(self, kind: str, reference: str) -> Component | None:
+        """The component whose class a reference names, where a plugin supplies that class."""
+        for candidates in self._components[kind].values():
+            for component in candidates:
+                if component.reference == reference:
+                    return attrs.evolve(component, name=reference)
+        return None
+
+    def _choose(self, kind: str, given: str, recorded: Owner | None) -> Component:
+        distribution, _, name = given.rpartition("/")
+        then = "" if recorded is None else recorded.distribution or ""
+        if distribution and then and normalised(distribution) != normalised(then):
+            raise PluginError(f"{_words(kind)} {given!r} was supplied by {recorded} when it ran")
+        distribution = distribution or then
+        candidates = self._components[kind].get(name, [])
+        if distribution:
+            chosen = [c for c in candidates if _distribution(c) == normalised(distribution)]
+            if chosen:
+                return chosen[0]
+            raise PluginError(self._not_supplied(kind, name, distribution, recorded))
+        if not candidates:
+            raise PluginError(self._unknown(kind, name))
+        if len(candidates) > 1:
+            suppliers = " and ".join(str(c.owner) for c in candidates)
+            ways = " or ".join(f"{c.owner.distribution}/{name}" for c in candidates)
+            raise PluginError(
+                f"{_words(kind)} {name!r} is supplied by {suppliers}: write {ways} to say which"
+            )
+        return candidates[0]
+
+    # -- what is said when a name means nothing
+
+    def _unknown(self, kind: str, name: str) -> str:
+        names = sorted(self._components[kind])
+        lines = [
+            f"unknown {_words(kind)} {name!r}{did_you_mean(name, names)}; "
+            f"known {_words(KINDS[kind])}: {', '.join(names) or 'none'}"
+        ]
+        elsewhere = [
+            _words(other) for other, by_name in self._components.items() if name in by_name
+        ]
+        if elsewhere:
+            lines.append(f"{name!r} is the name of a {' and of a '.join(elsewhere)}")
+        return "\n".join([*lines, *self._suspects(self.plugins)])
+
+    def _not_supplied(self, kind: str, name: str, distribution: str, recorded: Owner | None) -> str:
+        who = normalised(distribution)
+        theirs = [plugin for plugin in self.plugins if normalised(plugin.distribution) == who]
+        if theirs:
+            table = self._components[kind]
+            names = sorted(n for n, found in table.items() if who in map(_distribution, found))
+            said = (
+                f"{theirs[0].distribution} {theirs[0].version} supplies no {_words(kind)} {name!r}"
+                f"{did_you_mean(name, names)}; "
+                f"its {_words(KINDS[kind])}: {', '.join(names) or 'none'}"
+            )
+        else:
+            present = sorted({plugin.distribution for plugin in self.plugins})
+            said = (
+                f"{_words(kind)} {name!r} of {distribution}: no plugin of that distribution is "
+                f"loaded{did_you_mean(distribution, present)}; "
+                f"there are plugins of: {', '.join(present) or 'none'}"
+            )
+        lines = [said]
+        if recorded is not None and recorded.distribution is not None:
+            lines.append(
+                f"the run used {recorded.distribution} {recorded.version}: "
+                f"pip install '{recorded.distribution}=={recorded.version}'"
+            )
+        return "\n".join([*lines, *self._suspects(theirs)])
+
+    def _suspects(self, plugins: Iterable[Plugin]) -> Iterator[str]:
+        """Plugins that may have meant to supply a missing name: broken, or with a slip in them."""
+        plugins = list(plugins)
+        broken = [plugin for plugin in plugins if plugin.error is not None]
+        if broken:
+            yield "what these broken plugins supply is not known:"
+            yield from (f"  {plugin}: {plugin.error}" for plugin in broken)
+        for plugin in plugins:
+            yield from (f"note on {plugin}: {note}" for note in plugin.notes)
+        if self.left_out:
+            yield f"ELBOWROOM_PLUGINS leaves out: {', '.join(self.left_out)}"
+
+
+# -- small words
+
+
+def _by_name(table: Mapping[str, list[tuple[Owner, _T]]]) -> dict[str, _T]:
+    named = {}
+    for name, suppliers in table.items():
+        for owner, supplied in suppliers:
+            alone = len(suppliers) == 1
+            named[name if alone else f"{owner.distribution}/{name}"] = supplied
+    return dict(sorted(named.items()))
+
+
+def _distribution(component: Component) -> str:
+    return normalised(component.owner.distribution or "")
+
+
+def _known(kind: str) -> str:
+    if kind not in KINDS:
+        raise PluginError(
+            f"unknown kind {kind!r}{did_you_mean(kind, KINDS)}; kinds: {', '.join(KINDS)}"
+        )
+    return kind
+
+
+def _is_strict(environ: Mapping[str, str]) -> bool:
+    given = environ.get("ELBOWROOM_STRICT", "")
+    meanings = {"": False, "0": False, "1": True}
+    if given.strip() not in meanings:
+        raise ConfigError(f"ELBOWROOM_STRICT is {given!r}; it must be 0 or 1")
+    return meanings[given.strip()]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+# -- the process-wide registry
+
+_lock = threading.RLock()
+_loaded: Registry | None = None
+_loading = False
+
+
+def registry() -> Registry:
+    """The plugins installed here, loaded at first use and then kept."""
+    global _loaded, _loading  # noqa: PLW0603  # a cache; the only state of this module
+    with _lock:
+        if _loaded is None:
+            if _loading:
+                raise PluginError("a plugin asked for the registry while plugins are being loaded")
+            _loading = True
+            try:
+                _loaded = Registry.load()
+            finally:
+                _loading = False
+        return _loaded
+
+
+def reset_registry() -> None:
+    """Forget the loaded plugins, so that the next use looks again: for tests."""
+    global _loaded  # noqa: PLW0603  # the cache above
+    with _lock:
+        _loaded = None

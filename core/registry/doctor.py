@@ -1,0 +1,312 @@
+"""The doctor: what is installed, how long it takes to import, and everything that is wrong with it.
+
+Nothing is loaded that listing plugins would not load: a component named as ``"module:Class"`` is
+looked up in the source of that module, without importing it. ``load=True`` imports every component
+as using it would, and holds it against the contract of its kind.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata, resources
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import attrs
+
+from ..errors import PluginError
+from .component import KINDS, Component, cause
+from .components import Registry
+from .discovery import GROUP, announcements, normalised
+from .hooks import PLUGIN_API
+from .plugin import Plugin
+
+HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "diffusers", "transformers", "torchmetrics")
+"""What no plugin should import just to be listed."""
+
+SLOW = 0.1
+"""Seconds after which importing a plugin counts as slow."""
+
+
+@attrs.frozen
+class Finding:
+    """Something about a plugin, or about what several of them do together."""
+
+    level: Literal["error", "warning", "note"]
+    about: str  # which plugin, component or distribution
+    text: str
+
+
+@attrs.frozen
+class Checkup:
+    """One plugin, examined."""
+
+    plugin: Plugin
+    heavy: tuple[str, ...] = ()  # of HEAVY, what it was the first to import
+    loaded: tuple[tuple[Component, float], ...] = ()  # seconds to load each component, if asked
+
+    @property
+    def registers(self) -> dict[str, list[str]]:
+        """Kind -> names; presets among them."""
+        found: dict[str, list[str]] = {}
+        for component in self.plugin.components:
+            found.setdefault(component.kind, []).append(component.name)
+        if self.plugin.presets:
+            found["preset"] = list(self.plugin.presets)
+        return found
+
+
+@attrs.frozen
+class Report:
+    """Every plugin, and all findings, the worst first."""
+
+    checkups: tuple[Checkup, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is broken: warnings and notes aside."""
+        return all(finding.level != "error" for finding in self.findings)
+
+    def record(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "api": list(PLUGIN_API),
+            "healthy": self.healthy,
+            "seconds": sum(one.plugin.seconds for one in self.checkups),
+            "plugins": [_record(one) for one in self.checkups],
+            "findings": [attrs.asdict(finding) for finding in self.findings],
+        }
+
+
+def _record(one: Checkup) -> dict[str, Any]:
+    plugin = one.plugin
+    return {
+        "name": plugin.name,
+        "module": plugin.module,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "api": None if plugin.api is None else list(plugin.api),
+        "seconds": plugin.seconds,
+        "imports": list(one.heavy),
+        "registers": one.registers,
+        "loaded": {f"{c.kind} {c.name}": seconds for c, seconds in one.loaded},
+        "error": None if plugin.error is None else plugin.error.cause,
+        "traceback": None if plugin.error is None else plugin.error.traceback,
+    }
+
+
+def examine(
+    entry_points: Iterable[metadata.EntryPoint] | None = None, *, load: bool = False
+) -> Report:
+    """Load the announced plugins afresh (default: those installed) and look at each."""
+    given = None if entry_points is None else list(entry_points)
+    with _watching([one.module for one in announcements(given)]) as heavy:
+        registry = Registry.load(given)
+    checkups: list[Checkup] = []
+    findings: list[Finding] = []
+    for plugin in registry.plugins:
+        imported = tuple(heavy.get(plugin.module.partition(":")[0], ()))
+        loaded: list[tuple[Component, float]] = []
+        findings += _of_plugin(plugin, imported)
+        for component in plugin.components:
+            if load:
+                seconds, wrong = _load(component)
+                loaded.append((component, seconds))
+            else:
+                wrong = _look_up(component)
+            if wrong:
+                about = f"{component.kind.replace('_', ' ')} {component.name} of {plugin}"
+                findings.append(Finding("error", about, wrong))
+        checkups.append(Checkup(plugin, imported, tuple(loaded)))
+    findings += [*_of_names(registry), *_of_metadata(given)]
+    if registry.left_out:
+        names = ", ".join(registry.left_out)
+        findings.append(Finding("note", "ELBOWROOM_PLUGINS", f"leaves out {names}"))
+    order = ("error", "warning", "note")
+    findings.sort(key=lambda finding: order.index(finding.level))
+    return Report(tuple(checkups), tuple(findings))
+
+
+# -- one plugin
+
+
+def _of_plugin(plugin: Plugin, imported: Sequence[str]) -> Iterator[Finding]:
+    who = str(plugin)
+    if plugin.error is not None:
+        yield Finding("error", who, plugin.error.cause)
+    for note in plugin.notes:
+        yield Finding("warning", who, note)
+    if imported:
+        yield Finding(
+            "warning",
+            who,
+            f"imports {', '.join(imported)} to be listed: name its components by "
+            '"module:Class", so that they are imported when they are used',
+        )
+    elif plugin.seconds > SLOW:
+        yield Finding("warning", who, f"takes {plugin.seconds:.2f} s to import")
+    if plugin.error is None and not plugin.components and not plugin.presets:
+        observes = any(hasattr(one, "elbowroom_impl") for one in _functions(plugin))
+        if not observes:
+            yield Finding("warning", who, "has no hook at all: mark them with @elbowroom.hookimpl")
+    if plugin.api is not None and plugin.api > PLUGIN_API:
+        yield Finding(
+            "note",
+            who,
+            f"was made for plugin API {plugin.api[0]}.{plugin.api[1]}; this is "
+            f"{PLUGIN_API[0]}.{PLUGIN_API[1]}, so it may ask for hooks that are not there yet",
+        )
+    for name, place in plugin.presets.items():
+        package, _, path = place.partition(":")
+        try:
+            there = resources.files(package).joinpath(*path.split("/")).is_file()
+        except (ImportError, OSError, TypeError) as error:
+            there, path = False, f"{path} ({cause(error)})"
+        if not there:
+            yield Finding("error", f"preset {name} of {who}", f"{package} has no file {path}")
+
+
+def _functions(plugin: Plugin) -> Iterator[Any]:
+    module = sys.modules.get(plugin.module.partition(":")[0])
+    yield from vars(module).values() if isinstance(module, ModuleType) else ()
+
+
+# -- one component
+
+
+def _load(component: Component) -> tuple[float, str]:
+    """(seconds, what is wrong) of loading it."""
+    begin = time.perf_counter()
+    try:
+        component.load()
+    except PluginError as error:
+        return time.perf_counter() - begin, str(error)
+    return time.perf_counter() - begin, ""
+
+
+def _look_up(component: Component) -> str:
+    """What is wrong with its ``"module:Class"``, as far as that can be seen without importing."""
+    if not isinstance(component.target, str):
+        return ""
+    module, _, attribute = component.target.partition(":")
+    try:
+        spec = find_spec(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):  # something that it imports is missing
+            return f"names {component.target!r}: {cause(error)}"
+        spec = None
+    except (Exception, SystemExit) as error:  # a package above it was imported to find it
+        return f"names {component.target!r}: {cause(error)}"
+    if spec is None:
+        return f"names {component.target!r}, and there is no module {module!r}"
+    names = _names_in(spec)
+    if names is not None and attribute.partition(".")[0] not in names:
+        return f"names {component.target!r}, and {spec.origin} has no {attribute!r}"
+    return ""
+
+
+def _names_in(spec: ModuleSpec) -> set[str] | None:
+    """The names a module's source gives a meaning to; None if only running it could tell."""
+    if not spec.has_location or not str(spec.origin).endswith(".py"):
+        return None
+    try:
+        tree = ast.parse(Path(str(spec.origin)).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return set()  # then nothing of it can be loaded
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+    return None if {"*", "__getattr__"} & names else names
+
+
+# -- several plugins
+
+
+def _of_names(registry: Registry) -> Iterator[Finding]:
+    """Names that several distributions supply: none of them wins."""
+    for kind in KINDS:
+        found = registry.components(kind).items()
+        yield from _ambiguous(kind, [(c.name, str(c.owner), way) for way, c in found])
+    found_presets = registry.presets().items()
+    yield from _ambiguous(
+        "preset", [(way.rpartition("/")[2], str(owner), way) for way, (owner, _) in found_presets]
+    )
+
+
+def _ambiguous(kind: str, found: Sequence[tuple[str, str, str]]) -> Iterator[Finding]:
+    suppliers: dict[str, list[tuple[str, str]]] = {}
+    for name, owner, way in found:
+        suppliers.setdefault(name, []).append((owner, way))
+    for name, ways in suppliers.items():
+        if len(ways) > 1:
+            yield Finding(
+                "warning",
+                f"{kind.replace('_', ' ')} {name}",
+                f"is supplied by {' and '.join(owner for owner, _ in ways)}: configs must write "
+                f"{' or '.join(way for _, way in ways)}",
+            )
+
+
+def _of_metadata(entry_points: Sequence[metadata.EntryPoint] | None) -> Iterator[Finding]:
+    """Distributions found twice on the import path: the first counts, the others are shadowed."""
+    if entry_points is not None:
+        return
+    places: dict[str, list[tuple[str, str]]] = {}
+    for distribution in metadata.distributions():
+        if f"[{GROUP}]" in (distribution.read_text("entry_points.txt") or ""):
+            name = normalised(str(distribution.metadata["Name"]))
+            where = str(distribution.locate_file(""))
+            if (distribution.version, where) not in places.setdefault(name, []):
+                places[name].append((distribution.version, where))
+    for name, found in places.items():
+        for version, where in found[1:]:
+            yield Finding(
+                "note",
+                f"{name} {version} in {where}",
+                f"is shadowed by {name} {found[0][0]} in {found[0][1]}, first on the import path",
+            )
+
+
+# -- who imports what
+
+
+@contextmanager
+def _watching(modules: Sequence[str]) -> Iterator[dict[str, list[str]]]:
+    """Plugin module -> the heavy libraries that its import was the first to ask for."""
+    watch = _Watch({module.partition(":")[0] for module in modules})
+    sys.meta_path.insert(0, watch)
+    try:
+        yield watch.asked
+    finally:
+        sys.meta_path.remove(watch)
+
+
+class _Watch:
+    """Finds nothing; notes what is looked for. Plugins are imported one after the other."""
+
+    def __init__(self, plugins: set[str]) -> None:
+        self.plugins = plugins
+        self.current = ""
+        self.asked: dict[str, list[str]] = {}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name in self.plugins:
+            self.current = name
+        elif name in HEAVY and self.current:
+            self.asked.setdefault(self.current, []).append(name)
+        return None

@@ -1,0 +1,247 @@
+"""A plugin: a module that an entry point announces, loaded and checked, working or broken.
+
+A plugin is all right or it is out: the module imports, its ``PLUGIN_API`` is one we speak, every
+function it marks is a hook with that hook's arguments, every registering hook returns names with
+classes or ``"module:Class"`` strings. Anything else is recorded as this plugin's failure.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import metadata
+from typing import Any
+
+import attrs
+import pluggy
+
+from ..errors import PluginError, did_you_mean
+from .component import KINDS, NAME, TARGET, Component, Owner, cause
+from .discovery import Announcement, normalised
+from .hooks import PLUGIN_API, Hooks
+from .importing import UserInterrupt, importing
+
+HOOKS = tuple(name for name in vars(Hooks) if not name.startswith("_"))
+REGISTERING = (*KINDS.values(), "presets")
+
+
+@attrs.frozen
+class Failure:
+    """Why a plugin is broken."""
+
+    cause: str  # one line
+    traceback: str = attrs.field(default="", repr=False)
+
+    def __str__(self) -> str:
+        return self.cause
+
+
+@attrs.frozen
+class Plugin:
+    """One announced plugin, working or broken."""
+
+    name: str  # of the entry point
+    module: str
+    distribution: str
+    version: str
+    api: tuple[int, int] | None = None  # what its PLUGIN_API says; None: nothing
+    components: tuple[Component, ...] = ()
+    presets: Mapping[str, str] = attrs.Factory(dict)  # name -> "package:path/in/package.yaml"
+    error: Failure | None = None
+    notes: tuple[str, ...] = ()  # what looks like a slip but breaks nothing
+    seconds: float = 0.0  # to import it
+
+    @property
+    def owner(self) -> Owner:
+        """Who supplies its components."""
+        return Owner(self.distribution, self.version, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.distribution} {self.version})"
+
+
+def load_plugin(
+    announced: Announcement,
+    manager: pluggy.PluginManager,
+    earlier: Iterable[Plugin],
+    strict: bool,
+) -> Plugin:
+    """One plugin, broken or not; registered with ``manager`` only if all of it is right."""
+    plugin = Plugin(announced.name, announced.module, announced.distribution, announced.version)
+    begin = time.perf_counter()
+    try:
+        with importing(lambda: f"plugin {plugin}"):
+            module = announced.load()
+            plugin = attrs.evolve(
+                plugin, seconds=time.perf_counter() - begin, notes=tuple(_unmarked(module))
+            )
+            plugin = attrs.evolve(plugin, api=_api(module, announced))
+            plugin = _collect(plugin, _hooks_of(module, manager, plugin.api))
+        _refuse_repetition(plugin, earlier, manager, module)
+        _register(module, manager, f"{normalised(plugin.distribution)}/{plugin.name}")
+    except UserInterrupt:
+        raise
+    except BaseException as error:  # whatever it is, it is this plugin's and harms no other
+        why = str(error) if isinstance(error, PluginError) else cause(error)
+        if strict:
+            raise PluginError(f"plugin {plugin} is broken: {why}") from error
+        text = "".join(traceback.format_exception(error))
+        seconds = plugin.seconds or time.perf_counter() - begin
+        return attrs.evolve(
+            plugin, components=(), presets={}, seconds=seconds, error=Failure(why, text)
+        )
+    return plugin
+
+
+def _api(module: Any, announced: Announcement) -> tuple[int, int] | None:
+    """The plugin API the plugin says it was made for; one of a newer major is refused."""
+    stated = getattr(module, "PLUGIN_API", None)
+    if stated is None:
+        return None
+    whole = (stated, 0) if type(stated) is int else stated
+    if not (
+        isinstance(whole, tuple)
+        and len(whole) == 2
+        and all(type(part) is int and part >= 0 for part in whole)
+    ):
+        raise PluginError(f"PLUGIN_API is {stated!r}; it must be a number or (major, minor)")
+    major, minor = whole
+    if major > PLUGIN_API[0]:
+        raise PluginError(
+            f"made for plugin API {major}.{minor}, but elbowroom {metadata.version('elbowroom')} "
+            f"has plugin API {PLUGIN_API[0]}.{PLUGIN_API[1]}: upgrade elbowroom, "
+            f"or install an older {announced.distribution}"
+        )
+    return major, minor
+
+
+def _hooks_of(
+    module: Any, manager: pluggy.PluginManager, api: tuple[int, int] | None
+) -> list[tuple[str, Callable[..., Any]]]:
+    """(hook, function) of everything the plugin marks, each checked against the hook's spec."""
+    found = []
+    for attribute in dir(module):
+        options = manager.parse_hookimpl_opts(module, attribute)
+        if options is None:
+            continue
+        hook = options.get("specname") or attribute
+        function = getattr(module, attribute)
+        if hook not in HOOKS:
+            if options.get("optionalhook"):
+                continue
+            made_for = f"; it was made for plugin API {api[0]}.{api[1]}" if api else ""
+            raise PluginError(
+                f"unknown hook {hook!r}{did_you_mean(hook, HOOKS)}; "
+                f"the hooks of plugin API {PLUGIN_API[0]}.{PLUGIN_API[1]} are "
+                f"{', '.join(HOOKS)}{made_for}"
+            )
+        _check_arguments(hook, function)
+        if hook in REGISTERING:
+            if options.get("wrapper") or options.get("hookwrapper"):
+                raise PluginError(f"{hook}() is a wrapper: a plugin answers for its own names only")
+            found.append((hook, function))
+    return found
+
+
+def _check_arguments(hook: str, function: Callable[..., Any]) -> None:
+    taken = list(inspect.signature(getattr(Hooks, hook)).parameters)[1:]  # without self
+    for name, parameter in inspect.signature(function).parameters.items():
+        right = f"write it as {hook}({', '.join(taken)})"
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.default is not parameter.empty:
+            continue  # pluggy never passes it
+        if name not in taken:
+            raise PluginError(f"hook {hook}() has no argument {name!r}: {right}")
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            raise PluginError(f"hook {hook}() cannot take {name!r} by keyword only: {right}")
+
+
+def _unmarked(module: Any) -> Iterator[str]:
+    """Functions named like a registering hook that nobody will call."""
+    for name in REGISTERING:
+        function = vars(module).get(name) if hasattr(module, "__dict__") else None
+        if (
+            inspect.isfunction(function)
+            and function.__module__ == getattr(module, "__name__", None)
+            and not hasattr(function, "elbowroom_impl")
+        ):
+            yield f"{name}() is not marked with @elbowroom.hookimpl, so it is not a hook"
+
+
+def _collect(plugin: Plugin, hooks: Iterable[tuple[str, Callable[..., Any]]]) -> Plugin:
+    """The plugin with all that its registering hooks return."""
+    components: dict[tuple[str, str], Component] = {}
+    presets: dict[str, str] = {}
+    kinds = {hook: kind for kind, hook in KINDS.items()}
+    for hook, function in hooks:
+        for name, value in _names(hook, function()):
+            if name in presets if hook == "presets" else (kinds[hook], name) in components:
+                raise PluginError(f"{hook}() is there twice, and both times names {name!r}")
+            if hook == "presets":
+                presets[name] = _checked_location(name, value)
+            else:
+                target = _checked_target(hook, name, value)
+                kind = kinds[hook]
+                components[kind, name] = Component(kind, name, plugin.owner, target)
+    return attrs.evolve(plugin, components=tuple(components.values()), presets=presets)
+
+
+def _names(hook: str, returned: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(returned, Mapping):
+        raise PluginError(f"{hook}() must return a mapping of names, not {returned!r}")
+    for name, value in returned.items():
+        if not isinstance(name, str) or NAME.fullmatch(name) is None:
+            raise PluginError(
+                f"{hook}() names something {name!r}; a name is letters, digits and . _ + -, "
+                "and begins with a letter or digit"
+            )
+        yield name, value
+
+
+def _checked_target(hook: str, name: str, value: Any) -> type[Any] | str:
+    if isinstance(value, type) or (isinstance(value, str) and TARGET.fullmatch(value)):
+        return value
+    raise PluginError(f'{hook}() gives {name!r} as {value!r}; it must be a class or "module:Class"')
+
+
+def _checked_location(name: str, value: Any) -> str:
+    package, _, path = value.partition(":") if isinstance(value, str) else ("", "", "")
+    parts = path.split("/")
+    if not package or not path or ".." in parts or "" in parts:
+        raise PluginError(
+            f"presets() gives {name!r} as {value!r}; it must be "
+            '"package:path/in/package.yaml", inside the package'
+        )
+    return f"{package}:{path}"
+
+
+def _refuse_repetition(
+    plugin: Plugin, earlier: Iterable[Plugin], manager: pluggy.PluginManager, module: Any
+) -> None:
+    """One module is one plugin, and one distribution means one thing by a name."""
+    if manager.is_registered(module):
+        raise PluginError(f"{plugin.module} is announced already, as {manager.get_name(module)}")
+    mine = {(component.kind, component.name) for component in plugin.components}
+    mine |= {("preset", name) for name in plugin.presets}
+    for other in earlier:
+        if normalised(other.distribution) != normalised(plugin.distribution):
+            continue
+        theirs = {(component.kind, component.name) for component in other.components}
+        theirs |= {("preset", name) for name in other.presets}
+        for kind, name in sorted(mine & theirs):
+            raise PluginError(
+                f"{kind.replace('_', ' ')} {name!r} is supplied already by plugin {other.name!r} "
+                "of the same distribution"
+            )
+
+
+def _register(module: Any, manager: pluggy.PluginManager, name: str) -> None:
+    try:
+        manager.register(module, name)
+    except Exception:
+        if manager.is_registered(module):  # pluggy 1.6 stops half-way: take it back
+            manager.unregister(module)
+        raise

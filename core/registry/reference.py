@@ -1,0 +1,212 @@
+"""References: code named in a config without a package around it, to try an idea.
+
+    ./my.py:MinSNR       a class in a file, found from the folder of the config that names it
+    /home/me/my.py:MinSNR
+    pkg.module:MinSNR    a class in anything that Python can import
+
+A file must stand alone: its folder is not put on the import path, so that the sha256 kept in the
+provenance speaks for all of its code. Entry points are for sharing; references are for trying.
+
+Where a reference was read from data that may be a stranger's, the code is first located, without
+executing anything, and vetted (elbowroom.registry.trust).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.abc
+import importlib.util
+import operator
+import sys
+from importlib import import_module, metadata
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import PluginError, did_you_mean
+from .component import TARGET, Component, Owner, cause
+from .importing import UserInterrupt, importing
+from .trust import Vetting, refuse_if_forbidden
+
+
+def is_reference(name: str) -> bool:
+    """Whether a component's name in a config points at code instead of at a registered name."""
+    return ":" in name or name.endswith(".py")
+
+
+def find_reference(kind: str, text: str, base: Path, vetting: Vetting | None = None) -> Component:
+    """The component that a reference names; a relative file is looked up from ``base``.
+
+    Its name is the reference in a form that holds from any folder. ``vetting`` decides
+    whether what it leads to may be executed; without one the reference is the user's own word.
+    """
+    refuse_if_forbidden(f"{kind} {text}")
+    place, _, attribute = text.rpartition(":")
+    if not place or not attribute.replace(".", "_").isidentifier():
+        raise PluginError(
+            f"{kind} {text!r} is not a reference: write ./file.py:Class or package.module:Class"
+        )
+    if place.endswith(".py"):
+        return _in_file(kind, place, attribute, base, vetting)
+    return _in_module(kind, text, vetting)
+
+
+def _in_file(
+    kind: str, place: str, attribute: str, base: Path, vetting: Vetting | None
+) -> Component:
+    who = f"{kind} {place}:{attribute}"
+    if vetting is not None:
+        vetting.file(who)
+    path = (base / Path(place).expanduser()).resolve()
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        looked = "" if Path(place).is_absolute() else f", looked up from {base.resolve()}"
+        raise PluginError(
+            f"{who}: cannot read {path}: {error.strerror or error}{looked}"
+        ) from error
+    owner = Owner(path=str(path), sha256=hashlib.sha256(source).hexdigest())
+    if vetting is not None:
+        vetting.code(who, owner)
+    try:
+        with importing(lambda: who):
+            module = _module_of(path, source, str(owner.sha256))
+    except ImportError as error:
+        raise PluginError(
+            f"{who} cannot be loaded: {cause(error)}; a file must stand alone "
+            "(its folder is not on the import path): what needs several files is a package"
+        ) from error
+    except UserInterrupt:
+        raise
+    except BaseException as error:
+        raise PluginError(f"{who} cannot be loaded: {cause(error)}") from error
+    return Component(kind, f"{path}:{attribute}", owner, _attribute(module, attribute, who))
+
+
+def _in_module(kind: str, text: str, vetting: Vetting | None) -> Component:
+    if TARGET.fullmatch(text) is None:
+        raise PluginError(
+            f"{kind} {text!r} is not a reference: write ./file.py:Class or package.module:Class"
+        )
+    name, _, attribute = text.partition(":")
+    if vetting is not None and name != "__main__":  # the program that runs is not executed by it
+        vetting.code(f"{kind} {text}", _located(name))
+    try:
+        with importing(lambda: f"{kind} {text}"):
+            module = import_module(name)
+    except UserInterrupt:
+        raise
+    except BaseException as error:
+        hint = ""
+        if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
+            hint = f"; for a file write ./{name.replace('.', '/')}.py:{attribute}"
+        raise PluginError(f"{kind} {text} cannot be loaded: {cause(error)}{hint}") from error
+    return Component(kind, text, owner_of(module), _attribute(module, attribute, f"{kind} {text}"))
+
+
+def _located(name: str) -> Owner:
+    """The file that a module is imported from, without importing it or a package around it."""
+    spec = _spec(name)
+    if spec is None or not spec.has_location or spec.origin is None:
+        return Owner(path=name)
+    return _of_file(Path(spec.origin))
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    if name in sys.modules:
+        return sys.modules[name].__spec__
+    package, _, _ = name.rpartition(".")
+    around = _spec(package) if package else None
+    if package and (around is None or around.submodule_search_locations is None):
+        return None
+    path = None if around is None else list(around.submodule_search_locations or ())
+    found = (finder.find_spec(name, path) for finder in sys.meta_path)
+    try:
+        return next((spec for spec in found if spec is not None), None)
+    except (ImportError, KeyError, ValueError):  # a package that must be there to be searched
+        return None
+
+
+class FileSource(importlib.abc.SourceLoader):
+    """Runs the very bytes that were hashed, and leaves no bytecode behind."""
+
+    def __init__(self, path: Path, source: bytes) -> None:
+        self._path, self._source = str(path), source
+
+    def get_filename(self, fullname: str) -> str:
+        return self._path
+
+    def get_data(self, path: str | bytes) -> bytes:
+        return self._source
+
+
+def _module_of(path: Path, source: bytes, digest: str) -> ModuleType:
+    """The file as a module; the same path and content give the same module, so the same classes."""
+    place = hashlib.sha256(str(path).encode()).hexdigest()
+    name = f"elbowroom_file_{path.stem}_{digest[:12]}_{place[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_loader(name, FileSource(path, source))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # before it runs: type hints are looked up there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _attribute(module: ModuleType, attribute: str, who: str) -> Any:
+    try:
+        return operator.attrgetter(attribute)(module)
+    except AttributeError as error:
+        classes = [
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == module.__name__
+        ]
+        raise PluginError(
+            f"{who}: {getattr(module, '__file__', None) or module.__name__} has no {attribute!r}"
+            f"{did_you_mean(attribute, classes)}; its classes: {', '.join(classes) or 'none'}"
+        ) from error
+
+
+def owner_of(module: ModuleType) -> Owner:
+    """The distribution whose list of files has this module, and the file itself with its hash."""
+    if getattr(module, "__file__", None) is None:  # built in, or only a namespace
+        return Owner(path=module.__name__)
+    path = Path(str(module.__file__))
+    where = _of_file(path)
+    depth = module.__name__.count(".") + (1 if path.stem == "__init__" else 0)
+    line = "/".join(path.parts[-1 - depth :]) + ","  # as RECORD writes it
+    root = path.parents[depth]
+    for distribution in metadata.distributions():
+        listed = distribution.read_text("RECORD") or ""
+        if line in listed and Path(str(distribution.locate_file(""))) == root:
+            files = {entry.partition(",")[0] + "," for entry in listed.splitlines()}
+            if line in files:
+                return Owner(
+                    distribution=distribution.metadata["Name"],
+                    version=distribution.version,
+                    path=where.path,
+                    sha256=where.sha256,
+                )
+    return where
+
+
+def _of_file(path: Path) -> Owner:
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    return Owner(path=str(path), sha256=sha256)
+
+
+def name_of(cls: type[Any]) -> str:
+    """The reference that leads to a class: ``package.module:Class`` or ``/a/file.py:Class``."""
+    module = sys.modules.get(cls.__module__)
+    loader = getattr(getattr(module, "__spec__", None), "loader", None)
+    if isinstance(loader, FileSource):
+        return f"{loader.get_filename(cls.__module__)}:{cls.__qualname__}"
+    return f"{cls.__module__}:{cls.__qualname__}"

@@ -1,0 +1,1 @@
+"""Runs: their folders, checkpoints and processes."""

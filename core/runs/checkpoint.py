@@ -1,0 +1,403 @@
+"""Checkpoints: tensors as safetensors, everything else as JSON. Nothing is ever unpickled.
+
+    checkpoints/step-000001000/
+        model.safetensors        parameters and buffers
+        ema.safetensors          averaged parameters and the same buffers: a model of its own
+        optimiser.safetensors    "exp_avg.<parameter>" and so on
+        window.safetensors       sums since the last logging step
+        state.json               format, step, config, provenance, validation, size and sha256 of
+                                 each file, and a digest of all this
+
+A checkpoint is written into a folder of another name, forced to disk, and then renamed: a folder
+called ``step-N`` is whole, whenever the process was killed. What disks and copies do to it later is
+noticed: the state file when checkpoints are looked for, every other file when it is read.
+Randomness needs no state: it is keyed by the step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import math
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from ..config.messages import bytes_in_words
+from ..errors import ElbowroomError
+from ..files import atomic
+from ..files.digest import file_digest, is_sealed, sealed
+from ..files.json_file import JSONFileError, is_count, is_number, read_json
+from .ranks import Ranks, assign, whole
+
+FORMAT = 2
+_WITHOUT_DIGESTS = 1  # the format before them
+_NAME = re.compile(r"step-(\d{9,})")
+STATE = "state.json"
+
+
+class CheckpointError(ElbowroomError):
+    """A checkpoint that cannot be written or read."""
+
+
+@attrs.frozen
+class Checkpoint:
+    """A complete checkpoint on disk."""
+
+    path: Path
+    state: Mapping[str, Any]
+    checked: bool = False  # were its files compared with their digests already?
+
+    @property
+    def step(self) -> int:
+        """How many updates it has behind it."""
+        return int(self.state["step"])
+
+    @property
+    def validation(self) -> float | None:
+        """EMA bits/dim on the validation split, if it was evaluated."""
+        value = (self.state.get("validation") or {}).get("validation/bits_per_dim")
+        return None if value is None or not math.isfinite(value) else float(value)
+
+    def read(self, part: str) -> dict[str, Tensor]:
+        """The tensors of ``model``, ``ema``, ``optimiser`` or ``window``, on the CPU."""
+        if not self.checked and (harm := self.damage(part)):
+            raise CheckpointError(f"checkpoint {self.path} is damaged: {harm}")
+        return read_tensors(self.path / f"{part}.safetensors")
+
+    def damage(self, *parts: str) -> str:
+        """What is not as it was written, in these parts or in all; nothing: all is well.
+
+        One that was written before digests were is believed.
+        """
+        wanted = {f"{part}.safetensors" for part in parts}
+        for name, digest in self.state.get("sha256", {}).items():
+            try:
+                if (not wanted or name in wanted) and file_digest(self.path / name) != digest:
+                    return f"{name} is not what was written"
+            except OSError as error:
+                return f"{name}: {error.strerror}"
+        return ""
+
+
+@attrs.frozen
+class Unusable:
+    """A folder that is called a checkpoint and cannot be used as one."""
+
+    path: Path
+    reason: str
+    newer: bool = False  # is it of a later elbowroom?
+
+    def __str__(self) -> str:
+        return f"checkpoint {self.path} is left aside: {self.reason}"
+
+
+# -- finding
+
+
+def look(folder: Path) -> tuple[list[Checkpoint], list[Unusable]]:
+    """The complete checkpoints in ``folder``, by step, and those that are not."""
+    found: list[Checkpoint] = []
+    broken: list[Unusable] = []
+    try:
+        paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise CheckpointError(f"cannot read {folder}: {error.strerror}") from error
+    for path in paths:
+        if path.is_dir() and _NAME.fullmatch(path.name):
+            one = _looked_at(path)
+            found.append(one) if isinstance(one, Checkpoint) else broken.append(one)
+    return sorted(found, key=lambda checkpoint: checkpoint.step), broken
+
+
+def checkpoints(folder: Path) -> list[Checkpoint]:
+    """The complete checkpoints in ``folder``, by step. What is incomplete is left aside."""
+    found, broken = look(folder)
+    for one in broken:
+        warnings.warn(str(one), stacklevel=2)
+    return found
+
+
+def undamaged(found: Sequence[Checkpoint], *parts: str) -> Iterator[Checkpoint]:
+    """Those whose files, or these parts of them, have the bytes that were written, in order.
+
+    The others are left aside with a warning. Files are read as far as one goes on asking.
+    """
+    for one in found:
+        if harm := one.damage(*parts):
+            warnings.warn(str(Unusable(one.path, harm)), stacklevel=2)
+        else:
+            yield one if parts else attrs.evolve(one, checked=True)
+
+
+def best(found: Iterable[Checkpoint]) -> Checkpoint | None:
+    """The one with the lowest validation bits/dim (the first of equals), if any was evaluated."""
+    return next(iter(best_first(c for c in found if c.validation is not None)), None)
+
+
+def best_first(found: Iterable[Checkpoint]) -> list[Checkpoint]:
+    """By validation bits/dim; the later the better where there is none."""
+    return sorted(found, key=_merit)
+
+
+def _merit(one: Checkpoint) -> tuple[float, int]:
+    return (math.inf, -one.step) if one.validation is None else (one.validation, one.step)
+
+
+def _looked_at(path: Path) -> Checkpoint | Unusable:
+    """What its state file says, or why the checkpoint cannot be used."""
+    try:
+        state = read_json(path / STATE)
+        if isinstance(state, dict) and is_count(state.get("format")) and state["format"] > FORMAT:
+            return Unusable(path, f"it has format {state['format']}, of a newer elbowroom", True)
+        reason = _wrong(path, state)
+    except (JSONFileError, OSError) as error:
+        reason = str(error)
+    return Unusable(path, reason) if reason else Checkpoint(path, state)
+
+
+def _wrong(path: Path, state: Any) -> str:  # noqa: PLR0911  # one answer for each fault
+    """What is wrong with a state of our format or an older one; nothing: all is well."""
+    if not isinstance(state, dict) or not _WITHOUT_DIGESTS <= _format(state) <= FORMAT:
+        return f"{STATE} is not the state of a checkpoint"
+    digests = _format(state) > _WITHOUT_DIGESTS
+    if digests and not is_sealed(state):
+        return f"{STATE} is not what was written"
+    for key, fits in _FORM.items():
+        if not fits(state.get(key)):
+            return f"{STATE} has a {key} that cannot be one"
+    if digests and state["files"].keys() != state.get("sha256", {}).keys():
+        return f"{STATE} does not have a digest for each file"
+    if path.name != _name(state["step"]):
+        return f"its folder says another step than its state, {state['step']}"
+    for name, size in state["files"].items():
+        if Path(name).name != name:
+            return f"it names a file outside itself: {name!r}"
+        if not (path / name).is_file() or (path / name).stat().st_size != size:
+            return f"{name} is not whole"
+    return ""
+
+
+def _format(state: Mapping[str, Any]) -> int:
+    return state["format"] if is_count(state.get("format")) else 0
+
+
+def _maps(fits: Callable[[Any], bool], *, needed: bool = False) -> Callable[[Any], bool]:
+    """Is it a mapping of such values (or not there)?"""
+    return lambda value: (
+        (value is None and not needed)
+        or (isinstance(value, dict) and all(map(fits, value.values())))
+    )
+
+
+_FORM: Mapping[str, Callable[[Any], bool]] = {
+    "step": is_count,
+    "files": _maps(is_count, needed=True),
+    "sha256": _maps(lambda digest: isinstance(digest, str)),
+    "validation": _maps(lambda value: value is None or is_number(value)),
+    "seconds": lambda value: value is None or is_number(value),
+    "config": _maps(lambda _: True),
+    "provenance": _maps(lambda _: True),
+    "data": _maps(lambda _: True),
+    "log": _maps(lambda _: True),
+}
+"""What a state may hold, by key."""
+
+
+def _name(step: int) -> str:
+    return f"step-{step:09d}"
+
+
+# -- writing
+
+
+def write_checkpoint(
+    folder: Path, step: int, parts: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
+) -> Path:
+    """Write whole CPU tensors and plain data as the checkpoint of ``step``: all or nothing."""
+    final = folder / _name(step)
+    if final.exists() and _is_good(final):
+        return final  # a run replays exactly: the same step is the same state
+    aside = folder / f".{final.name}.partial-{os.getpid()}"
+    try:
+        folder.mkdir(exist_ok=True)
+        aside.mkdir()
+        sizes, digests = {}, {}
+        for part, tensors in parts.items():
+            file = aside / f"{part}.safetensors"
+            save_file({name: t.contiguous() for name, t in tensors.items()}, file)
+            atomic.force(file)
+            sizes[file.name], digests[file.name] = file.stat().st_size, file_digest(file)
+        write_state(aside, {**state, "step": step, "files": sizes, "sha256": digests})
+        atomic.force(aside)
+        if final.exists():
+            _remove(final)  # a damaged one: its replay has come
+        aside.rename(final)
+        atomic.force(folder)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise CheckpointError(_cannot_write(final, error)) from error
+    return final
+
+
+def write_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Write a checkpoint's state file, sealed."""
+    words = sealed({"format": FORMAT, **state})
+    atomic.write_forced(folder / STATE, json.dumps(words, indent=1).encode())
+
+
+def _is_good(path: Path) -> bool:
+    one = _looked_at(path)
+    return isinstance(one, Checkpoint) and not one.damage()
+
+
+def prune(folder: Path, keep: int, milestones: Collection[int] = ()) -> list[Path]:
+    """Delete all but the last ``keep``, the best and the milestones; what is gone."""
+    found = look(folder)[0]
+    kept = {c.path for c in found[-keep:]} | {c.path for c in found if c.step in milestones}
+    if champion := best(found):
+        kept.add(champion.path)
+    gone = [c.path for c in found if c.path not in kept]
+    try:
+        for path in gone:
+            _remove(path)
+    except OSError as error:
+        raise CheckpointError(f"cannot delete {path}: {error.strerror}") from error
+    return gone
+
+
+def _remove(path: Path) -> None:
+    """First the name that means "whole", then the rest: a kill in between leaves no half."""
+    aside = path.with_name(f".{path.name}.deleted-{os.getpid()}")
+    path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def clean(folder: Path) -> None:
+    """Remove what killed processes left half-written or half-deleted."""
+    if not folder.is_dir():
+        return
+    for path in folder.glob(".step-*"):
+        shutil.rmtree(path, ignore_errors=True)
+    for probe in folder.glob(".room-*"):
+        with contextlib.suppress(OSError):
+            probe.unlink()
+
+
+def check_room(folder: Path, size: int) -> None:
+    """Can ``folder`` take a checkpoint of ``size`` bytes? Asked before training begins."""
+    probe = folder / f".room-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        if free < size:
+            raise CheckpointError(
+                f"no room in {folder}: a checkpoint takes {bytes_in_words(size)}, "
+                f"and {bytes_in_words(free)} are free"
+            )
+        with probe.open("wb") as file:  # a quota shows itself only when space is really asked for
+            with contextlib.suppress(OSError):  # a file without a name goes with the process
+                probe.unlink()
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+    except OSError as error:
+        raise CheckpointError(_cannot_write(folder, error, size)) from error
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+
+
+def _cannot_write(path: Path, error: Exception, size: int | None = None) -> str:
+    words = " ".join(str(error).split())
+    full = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+    code = getattr(error, "errno", None)
+    if code in full or any(os.strerror(number) in words for number in full):
+        need = f" (a checkpoint takes {bytes_in_words(size)})" if size else ""
+        return f"no room to write {path}{need}: {words}; free some space, or choose another folder"
+    return f"cannot write {path}: {words}"
+
+
+# -- between files and models
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """A safetensors file; anything else is refused unread."""
+    try:
+        with safe_open(file, framework="pt") as opened:
+            return {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  # no dict
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{file} is not a safetensors file that can be read: {error}"
+        ) from None
+
+
+def named_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and persistent buffers by name; tensors shared under two names once."""
+    parameters: dict[str, Tensor] = dict(model.named_parameters())
+    lasting = model.state_dict(keep_vars=True)
+    buffers = {name: b for name, b in model.named_buffers() if name in lasting}
+    return {**parameters, **buffers}
+
+
+def gathered(tensors: Mapping[str, Tensor], on: Ranks) -> dict[str, Tensor]:
+    """Whole copies on the CPU of the first rank, nothing on the others; every rank must ask."""
+    found = {}
+    for name, tensor in tensors.items():
+        full = whole(tensor)
+        if on.is_first:
+            found[name] = full.cpu()
+    return found
+
+
+def restore(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origin: str) -> None:
+    """Write ``values`` into ``targets``, which must have the same names and shapes."""
+    missing, strange = (
+        sorted(targets.keys() - values.keys()),
+        sorted(values.keys() - targets.keys()),
+    )
+    if missing or strange:
+        raise CheckpointError(
+            f"{origin} does not fit this model: it lacks {_few(missing)} and has {_few(strange)}"
+        )
+    for name, target in targets.items():
+        if target.shape != values[name].shape:
+            raise CheckpointError(
+                f"{origin} does not fit this model: {name} is {tuple(values[name].shape)} there "
+                f"and {tuple(target.shape)} here"
+            )
+        assign(target, values[name])
+
+
+def load_weights(model: nn.Module, checkpoint: Checkpoint, part: str = "ema") -> None:
+    """Give ``model`` the weights of a checkpoint: the averaged ones (``ema``) or ``model``."""
+    restore(named_tensors(model), checkpoint.read(part), str(checkpoint.path / part))
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return (", ".join(names[:3]) + more) or "nothing"
+
+
+@torch.no_grad()
+def optimiser_tensors(
+    optimiser: torch.optim.Optimizer, names: Mapping[int, str]
+) -> dict[str, Tensor]:
+    """The optimiser's state, as ``exp_avg.<parameter>``; ``names`` by the parameter's identity."""
+    return {
+        f"{key}.{names[id(parameter)]}": value
+        for parameter, state in optimiser.state.items()
+        for key, value in state.items()
+    }

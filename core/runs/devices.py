@@ -1,0 +1,62 @@
+"""Where to compute: the device that is asked for, or what there is."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+import torch
+
+from ..errors import ConfigError
+
+
+def place(device: torch.device | str | None = None, default_index: int = 0) -> torch.device:
+    """A device that is there: a GPU if there is one, else the CPU, unless ``device`` says which.
+
+    A kind of accelerator without a number is the one with ``default_index``.
+    """
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    wanted = _named(device)
+    if wanted.type == "cpu":
+        return torch.device("cpu")
+    if wanted.type == "mps":
+        raise ConfigError("device 'mps': it has no float64, which levels and noise are computed in")
+    count = _count(wanted.type)
+    if not count:
+        what = "GPU" if wanted.type == "cuda" else wanted.type
+        raise ConfigError(f"device '{wanted}': this machine has no {what} that torch can use")
+    index = default_index if wanted.index is None else wanted.index
+    if index >= count:
+        raise ConfigError(
+            f"device '{wanted.type}:{index}': this machine has {count}, counted from 0"
+        )
+    return torch.device(wanted.type, index)
+
+
+def check_name(device: str | None) -> None:
+    """A device of another machine must at least have a name that torch knows."""
+    if device is not None:
+        _named(device)
+
+
+def _named(device: torch.device | str) -> torch.device:
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise ConfigError(
+            f"device {device!r}: torch knows none of this name; say cpu, cuda or cuda:N"
+        ) from None
+
+
+def current(device: torch.device) -> AbstractContextManager[None]:
+    """Makes a device the current one: kernels that libraries bring along are launched there."""
+    return torch.accelerator.device_index(None if device.type == "cpu" else device.index)
+
+
+def _count(kind: str) -> int:
+    """How many devices of a kind torch can use here."""
+    try:
+        module = torch.get_device_module(kind)
+    except RuntimeError:
+        return 0
+    return int(module.device_count()) if module.is_available() else 0

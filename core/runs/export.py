@@ -1,0 +1,50 @@
+"""Exporting a run: what an exporter writes is there whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ..config.sections import component
+from ..contracts.exporter import Exporter
+from ..errors import ElbowroomError
+from .load import load_run
+
+
+def export_run(
+    run: str | PathLike[str],
+    to: str | dict[str, Any],
+    out: str | PathLike[str],
+    overrides: Any = (),
+    *,
+    checkpoint: str | int = "best",
+    trust: bool = False,
+) -> Path:
+    """Write a run with its averaged weights as ``to`` says; answers the new folder.
+
+    Code that a run from elsewhere refers to is executed only with ``trust``.
+    """
+    from safetensors import SafetensorError
+
+    exporter: Exporter = component("exporter", to, path="--to").build()
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ElbowroomError(f"{folder} exists already and is not empty: choose another folder")
+    loaded = load_run(run, overrides, checkpoint, device="cpu", trust=trust)
+    config = loaded.folder.config(overrides)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as aside:
+            whole = Path(aside) / folder.name
+            whole.mkdir()
+            exporter.write(loaded, config, whole)
+            if folder.is_dir():
+                folder.rmdir()  # it was empty
+            shutil.move(whole, folder)
+    except (OSError, SafetensorError) as error:  # what a full disk is called by whom
+        words = getattr(error, "strerror", None) or error
+        raise ElbowroomError(f"cannot write {folder}: {words}") from error
+    return folder

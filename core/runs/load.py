@@ -1,0 +1,98 @@
+"""Loading a run: its model with its weights. No data files are needed."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import attrs
+import torch
+
+from ..config.assembly import build_model, build_parts
+from ..config.sections import Config
+from ..contracts.dataset import DataSpec
+from ..errors import ElbowroomError
+from ..objective.diffusion import Diffusion, ends_of
+from .checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    best_first,
+    checkpoints,
+    load_weights,
+    undamaged,
+)
+from .devices import place
+from .folder import RunFolder, warn_of_changes
+
+
+@attrs.frozen(eq=False)
+class Loaded:
+    """A run's model with its weights."""
+
+    model: Diffusion
+    folder: RunFolder
+    checkpoint: Checkpoint
+
+
+def load_run(
+    run: str | PathLike[str],
+    overrides: Any = (),
+    checkpoint: str | int = "best",
+    weights: str = "ema",
+    device: torch.device | str | None = None,
+    *,
+    trust: bool = False,
+) -> Loaded:
+    """The model of a run, in evaluation mode: ``checkpoint`` is "best", "last" or a step.
+
+    "best" is the one with the lowest validation bits/dim, or the last where none was evaluated.
+    Without a ``device`` it goes to a GPU if there is one.
+    Code that a run from elsewhere refers to is executed only with ``trust``.
+    """
+    there = place(device)
+    folder = RunFolder.open(run, trust=trust)
+    found = _checkpoint(folder, checkpoint, weights)
+    config = folder.config(overrides)
+    own = folder.config(like=config) if overrides else config
+    warn_of_changes(own, found)
+    unchanged = config.data == own.data
+    spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
+    model = build_model(build_parts(config, spec=spec))
+    model.trained_ends = _trained_ends(folder, config) if overrides else None
+    load_weights(model, found, weights)
+    return Loaded(model.to(there).eval(), folder, found)
+
+
+def _trained_ends(folder: RunFolder, config: Config) -> tuple[float, float] | None:
+    """Between which levels a run was trained; None where ``config`` has the same schedule."""
+    then = folder.config(like=config).schedule
+    return None if then is None or then == config.schedule else ends_of(then.build())
+
+
+def _recorded_spec(checkpoint: Checkpoint) -> DataSpec | None:
+    """The form of the data a run was trained on, if it wrote it down."""
+    record = checkpoint.state.get("data")
+    if not isinstance(record, dict):
+        return None
+    try:
+        return DataSpec.recorded(record)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"checkpoint {checkpoint.path} has no data that can be: {error}"
+        ) from None
+
+
+def _checkpoint(folder: RunFolder, wanted: str | int, part: str) -> Checkpoint:
+    found = checkpoints(folder.checkpoints)
+    if not found:
+        raise ElbowroomError(f"{folder.path} has no checkpoint yet: train it further")
+    if wanted in ("best", "last"):
+        order = best_first(found) if wanted == "best" else found[::-1]
+        if good := next(undamaged(order, part), None):
+            return good
+        raise ElbowroomError(f"every checkpoint of {folder.path} is damaged")
+    for one in found:
+        if str(one.step) == str(wanted):
+            return one
+    steps = ", ".join(str(one.step) for one in found)
+    raise ElbowroomError(f"no checkpoint {wanted!r} in {folder.path}: choose best, last or {steps}")

@@ -1,0 +1,247 @@
+"""One process or many: the ranks of a run, and how its model is spread over them.
+
+Raw ``torch.distributed`` under ``torchrun``; gloo between CPUs, nccl between GPUs. Rank r of R
+takes positions r B/R .. (r+1) B/R - 1 of each global batch of B examples. Noise and order are keyed
+by these positions, so the loss of the global batch does not depend on R.
+
+    Replicated   every rank has the whole model (DDP)
+    Sharded      every rank keeps 1/R of each parameter (FSDP2), gathered block by block for use
+
+The blocks of a network are the members of its outermost ``nn.ModuleList``s.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Literal
+
+import attrs
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from ..errors import ConfigError, ElbowroomError
+from .devices import current, place
+
+_SESSIONS = itertools.count()
+_PATIENCE = timedelta(minutes=30)  # a rank may wait this long for another, which perhaps saves
+
+
+@attrs.frozen(eq=False)
+class Ranks:
+    """The processes of a run, seen from one of them. On one machine alone: one."""
+
+    device: torch.device
+    rank: int = 0
+    world: int = 1
+    host: Any = None  # a group of CPU processes beside the one of GPUs, for words and flags
+    meshes: list[Any] = attrs.field(factory=list)  # what shards a model over them
+
+    @property
+    def is_first(self) -> bool:
+        """Is this the rank that writes and speaks?"""
+        return self.rank == 0
+
+    def positions(self, total: int) -> Tensor:
+        """[total / world] this rank's positions in a global batch, on the CPU."""
+        if total % self.world:
+            raise ConfigError(
+                f"train.batch_size: {total} examples do not divide evenly among {self.world} ranks"
+            )
+        mine = total // self.world
+        return torch.arange(self.rank * mine, (self.rank + 1) * mine)
+
+    def mean(self, value: Tensor) -> Tensor:
+        """The mean over ranks, the same on each; without a gradient."""
+        return self.sum(value) / self.world if self.world > 1 else value
+
+    def sum(self, value: Tensor) -> Tensor:
+        """The sum over ranks, the same on each; without a gradient."""
+        if self.world > 1:
+            value = value.detach().clone()
+            dist.all_reduce(value)
+        return value
+
+    def largest(self, value: Tensor) -> Tensor:
+        """The maximum over ranks, the same on each."""
+        if self.world > 1:
+            value = value.detach().clone()
+            dist.all_reduce(value, dist.ReduceOp.MAX)
+        return value
+
+    def any(self, flag: bool) -> bool:
+        """Is the flag raised on any rank? Spoken between CPUs: no GPU waits for it."""
+        if self.world == 1:
+            return flag
+        raised = torch.tensor(int(flag))
+        dist.all_reduce(raised, dist.ReduceOp.MAX, group=self.host)
+        return bool(raised)
+
+    def first(self, action: Callable[[], Any]) -> Any:
+        """Let the first rank act; every rank gets its answer (plain data), or its error."""
+        if self.world == 1:
+            return action()
+        answer: Any = None
+        error: Exception | None = None
+        if self.is_first:
+            try:
+                answer = action()
+            except Exception as problem:  # whatever it is, the others must not wait for ever
+                error = problem
+        told = self._tell({"answer": answer, "error": None if error is None else str(error)})
+        if error is not None:
+            raise error
+        if told["error"] is not None:
+            raise ElbowroomError(told["error"])
+        return told["answer"]
+
+    def _tell(self, words: Any) -> Any:
+        """Plain data from the first rank to all, as JSON."""
+        text = json.dumps(words).encode() if self.is_first else b""
+        size = torch.tensor(len(text))
+        dist.broadcast(size, 0, group=self.host)
+        letters = torch.zeros(int(size), dtype=torch.uint8)
+        if self.is_first:
+            letters = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        dist.broadcast(letters, 0, group=self.host)
+        return json.loads(bytes(letters.tolist()))
+
+
+@contextmanager
+def ranks(device: torch.device | str | None = None) -> Iterator[Ranks]:
+    """The ranks that ``torchrun`` started, or this process alone; on a GPU if there is one.
+
+    All leave together, and none with a thread of the group still running: a process that ends
+    while others talk to it, or while such a thread waits, may abort.
+    """
+    here = place(device, int(os.environ.get("LOCAL_RANK", "0")))
+    on_gpu = here.type == "cuda"
+    ours = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized()
+    if ours:
+        _import_what_would_keep_the_group()
+        # a prefix of its own: a second run of these processes must not read the first one's words
+        store, rank, world = next(rendezvous("env://", timeout=_PATIENCE))
+        store = PrefixStore(f"elbowroom-{next(_SESSIONS)}", store)
+        backend = "nccl" if on_gpu else "gloo"
+        dist.init_process_group(
+            backend, store=store, rank=rank, world_size=world, timeout=_PATIENCE
+        )
+    if not dist.is_initialized():
+        with current(here):
+            yield Ranks(here)
+        return
+    meshes: list[Any] = []
+    try:
+        if on_gpu:
+            torch.cuda.set_device(here)
+        host = dist.new_group(backend="gloo", timeout=_PATIENCE) if on_gpu else None
+        yield Ranks(here, dist.get_rank(), dist.get_world_size(), host, meshes)
+        dist.barrier(group=host)  # not after an error: the others may be gone
+    finally:
+        if ours:
+            dist.destroy_process_group()
+            _let_go_of_the_group(meshes)
+
+
+def _import_what_would_keep_the_group() -> None:
+    """Modules with functions whose default is the group there is when they are first imported.
+
+    DDP and FSDP2 import them on the way. Imported after the group, they hold it for good, its
+    threads outlive :func:`ranks`, and the process sometimes aborts as it ends.
+    """
+    import torch.distributed.fsdp
+    import torch.distributed.nn.functional  # noqa: F401  # importing is all
+
+
+def _let_go_of_the_group(meshes: list[Any]) -> None:
+    """End the group's threads, which run as long as anything holds it.
+
+    Caches of sharded tensors keep meshes for good, so these must not keep the group; models hold it
+    too, and are often parts of cycles.
+    """
+    for mesh in meshes:
+        getattr(mesh, "_pg_registry", {}).clear()  # there is no public way
+    gc.collect()
+
+
+def spread(
+    model: nn.Module, network: nn.Module, how: Literal["ddp", "fsdp"], on: Ranks
+) -> nn.Module:
+    """``model`` spread over the ranks: call what comes back, keep using ``model``'s parameters.
+
+    ``network`` is the part of the model that is worth sharding.
+    """
+    if on.world == 1:
+        return model
+    return replicated(model) if how == "ddp" else sharded(model, network, on)
+
+
+def replicated(model: nn.Module) -> nn.Module:
+    """The whole model on every rank; gradients are averaged while they are computed."""
+    return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+
+
+def sharded(model: nn.Module, network: nn.Module, on: Ranks) -> nn.Module:
+    """The network's parameters in shards; the few outside it are on every rank."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    # It warns of in-place operations on the network's output; a process never does one.
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+    mesh = init_device_mesh(on.device.type, (on.world,))
+    on.meshes.append(mesh)
+    # Shards are dropped after every forward pass, the outermost too: an evaluation with averaged
+    # weights must not leave them behind for the next training step.
+    for part in (*blocks(network), network):
+        fully_shard(part, mesh=mesh, reshard_after_forward=True)
+    for parameter in model.parameters():
+        if not isinstance(parameter, DTensor):
+            dist.broadcast(parameter.data, 0)
+            hook = _averaged(on)
+            parameter.register_post_accumulate_grad_hook(hook)
+    return model
+
+
+def blocks(network: nn.Module) -> list[nn.Module]:
+    """The members of the outermost module lists: what is sharded one by one."""
+    if isinstance(network, nn.ModuleList):
+        return list(network)
+    return [block for child in network.children() for block in blocks(child)]
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor that may be sharded; every rank must ask."""
+    tensor = tensor.detach()
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+@torch.no_grad()
+def assign(target: Tensor, value: Tensor) -> None:
+    """Write a whole ``value`` into a tensor that may be sharded."""
+    target = target.detach()
+    if isinstance(target, DTensor):
+        value = distribute_tensor(
+            value.to(device=target.device, dtype=target.dtype),
+            target.device_mesh,
+            target.placements,
+            src_data_rank=None,  # each rank has read the whole: nothing to send
+        )
+    target.copy_(value)
+
+
+def _averaged(on: Ranks) -> Callable[[Tensor], None]:
+    def average(parameter: Tensor) -> None:
+        assert parameter.grad is not None
+        parameter.grad = on.mean(parameter.grad)
+
+    return average

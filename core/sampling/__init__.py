@@ -1,0 +1,1 @@
+"""Sampling: drawing, writing and showing samples."""

@@ -1,0 +1,153 @@
+"""Drawing samples from a run into files."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+
+from ..config.sizes import check_samples
+from ..contracts.dataset import DataSpec
+from ..contracts.sampler import Frame
+from ..errors import ElbowroomError
+from ..files.atomic import write_atomically
+from ..runs.load import Loaded, load_run
+from ..runs.working import check_precision, working
+from .draw import Labels, draw
+from .film import Film
+from .picture import has_picture, pixels, save_png, tiled
+
+_SHOWN = 64  # pictures in the grid and in the animation
+
+
+@attrs.frozen(eq=False)
+class SampleReport:
+    """What ``sample`` did and where everything went."""
+
+    paths: Mapping[str, Path]  # "samples", and "grid" and "animation" where there are pictures
+    count: int
+    step: int  # of the checkpoint
+    seconds: float  # of sampling alone
+    calls_mean: float  # network calls a sample
+    calls_most: int
+
+    def plain(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        fields = attrs.asdict(self, recurse=False)
+        return {**fields, "paths": {name: str(path) for name, path in self.paths.items()}}
+
+
+def sample_run(
+    run: str | PathLike[str],
+    overrides: Any = (),
+    *,
+    count: int = 64,
+    labels: Labels = None,
+    seed: int = 0,
+    batch_size: int = 64,
+    out: str | PathLike[str] | None = None,
+    checkpoint: str | int = "best",
+    device: torch.device | str | None = None,
+    precision: str = "float32",
+    trust: bool = False,
+    progress: Callable[[int, Frame], None] | None = None,
+) -> SampleReport:
+    """Draw from a run into ``out`` (RUN/samples): samples.npz, and grid.png and reverse.gif.
+
+    On ``device``, or what there is; ``precision`` bfloat16 runs the network in it, as in training.
+    """
+    check_precision(precision)
+    loaded = load_run(run, overrides, checkpoint, device=device, trust=trust)
+    folder = Path(out) if out is not None else loaded.folder.path / "samples"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ElbowroomError(f"cannot make the folder {folder}: {error.strerror}") from error
+    return _into(
+        folder,
+        loaded,
+        count=count,
+        labels=labels,
+        seed=seed,
+        batch_size=batch_size,
+        precision=precision,
+        progress=progress,
+    )
+
+
+def _into(
+    folder: Path,
+    loaded: Loaded,
+    *,
+    count: int,
+    labels: Labels,
+    seed: int,
+    batch_size: int,
+    precision: str,
+    progress: Callable[[int, Frame], None] | None,
+) -> SampleReport:
+    import numpy as np
+
+    model, data = loaded.model, loaded.model.process.data
+    check_samples(count, data)
+    film = Film(model) if has_picture(data.shape) else None
+    shown: list[float] = []  # seconds spent on drawing, which is not sampling
+
+    def watch(first: int, frame: Frame) -> None:
+        if film is not None and first == 0:
+            began = time.perf_counter()
+            film.show(frame)
+            shown.append(time.perf_counter() - began)
+        if progress is not None:
+            progress(first, frame)
+
+    began = time.perf_counter()
+    with working(model, precision=precision):
+        parts = list(draw(model, count, labels, seed, batch_size, watch=watch))
+    seconds = time.perf_counter() - began - sum(shown)
+
+    x = torch.cat([part.x for part in parts])
+    calls = torch.cat([part.calls for part in parts])
+    about: dict[str, Any] = {"seed": seed, "step": loaded.checkpoint.step, "levels": data.levels}
+    about["precision"] = precision
+    if data.names is not None:
+        about["names"] = data.names
+    arrays: dict[str, Any] = {
+        "x": x.numpy().astype(np.min_scalar_type(data.levels - 1)),
+        "calls": calls.numpy(),
+        "about": np.array(json.dumps({**about, "sampler": str(model.sampler)})),
+    }
+    told = [part.labels for part in parts if part.labels is not None]
+    if told:
+        arrays["labels"] = torch.cat(told).numpy()
+    paths = {"samples": folder / "samples.npz"}
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    write_atomically(paths["samples"], content.getvalue())
+    if film is not None:
+        captions = _captions(data, arrays.get("labels"))
+        grid = tiled(pixels(x[:_SHOWN], data.levels), captions=captions)
+        paths["grid"] = save_png(grid, folder / "grid.png")
+        paths["animation"] = film.save(folder / "reverse.gif")
+    return SampleReport(
+        paths,
+        count,
+        loaded.checkpoint.step,
+        seconds,
+        float(calls.double().mean()),
+        int(calls.max()),
+    )
+
+
+def _captions(data: DataSpec, labels: Sequence[int] | None) -> list[str] | None:
+    """What stands below each picture of the grid: its class, where classes have names."""
+    if data.names is None or labels is None:
+        return None
+    return [data.class_name(int(label)) for label in labels[:_SHOWN]]

@@ -1,0 +1,1 @@
+"""The scaffold of a new plugin package."""

@@ -1,0 +1,1 @@
+"""Training: the run, its loop and its step."""

@@ -1,0 +1,383 @@
+"""Updates until the end: the outer loop, and what it writes down.
+
+It logs, evaluates the averaged model on the validation split, saves checkpoints, tells observers,
+and stops when asked to or when a number is not finite.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import torch
+from torch import Tensor
+
+from ..config.sections import Train
+from ..config.sizes import check_batch, check_room_to_train
+from ..conformance.answers import check_training
+from ..contracts.dataset import Dataset
+from ..contracts.observer import RunEvent
+from ..objective.diffusion import Diffusion
+from ..randomness.generators import kept_generators
+from ..runs.checkpoint import (
+    Checkpoint,
+    check_room,
+    gathered,
+    look,
+    named_tensors,
+    prune,
+    write_checkpoint,
+)
+from ..runs.checkpoint import (
+    best as best_of,
+)
+from ..runs.folder import LogSoFar, RunFolder
+from ..runs.ranks import Ranks, whole
+from .non_finite import NonFiniteError, dump, not_finite, numbers
+from .observers import Observers
+from .signals import Interrupt
+from .step import Training, check_label_dropout
+from .validation import pictures, validate
+
+INTERRUPTED = 75
+"""Exit code of a run that was asked to stop and saved itself ("try again later")."""
+
+_VALIDATION = "validation/bits_per_dim"
+
+
+@attrs.frozen
+class RunResult:
+    """How a run ended, and where everything is."""
+
+    folder: Path
+    step: int
+    steps: int
+    reason: Literal["finished", "interrupted"]
+    latest: Path | None  # checkpoint
+    best: Path | None  # the checkpoint with the lowest EMA bits/dim on validation
+    scalars: Mapping[str, float]  # the last ones logged
+    seconds: float  # of training, over all sittings
+    failed: Mapping[str, str] = attrs.Factory(dict)  # observers that did: where and how
+
+    @property
+    def exit_code(self) -> int:
+        """0, or what tells a job scheduler to resume."""
+        return 0 if self.reason == "finished" else INTERRUPTED
+
+
+@attrs.frozen
+class Start:
+    """Where a run goes on: from a checkpoint, or from its beginning."""
+
+    checkpoint: Checkpoint | None = None
+
+    @classmethod
+    def of(cls, folder: RunFolder, on: Ranks) -> Start:
+        """The last good checkpoint; the first rank alone compares its bytes, each rank asks."""
+
+        def chosen() -> int | None:
+            found = folder.start()
+            return None if found is None else found.step
+
+        step = on.first(chosen)
+        return cls(None if step is None else folder.at(step))
+
+    @property
+    def step(self) -> int:
+        """How many updates are made already."""
+        return 0 if self.checkpoint is None else self.checkpoint.step
+
+    @property
+    def seconds(self) -> float:
+        """Of training before it."""
+        return float(self._state.get("seconds") or 0.0)
+
+    @property
+    def log(self) -> Mapping[str, Any] | None:
+        """What the run's log was at this step, if that was written down."""
+        return self._state.get("log")
+
+    @property
+    def _state(self) -> Mapping[str, Any]:
+        return {} if self.checkpoint is None else self.checkpoint.state
+
+
+def fit(
+    model: Diffusion,
+    data: Dataset,
+    folder: RunFolder,
+    options: Train | None = None,
+    *,
+    seed: int = 0,
+    on: Ranks | None = None,
+    record: Mapping[str, Any] | None = None,
+    observers: Observers | None = None,
+) -> RunResult:
+    """Train ``model`` in a folder, from its last good checkpoint if it has one.
+
+    ``record`` is what checkpoints say about the run: its config and provenance.
+    """
+    options = options or Train()
+    on = on or Ranks(next(model.parameters()).device)
+    check_run(model, data, options, on)
+    return fit_checked(
+        model, data, folder, options, seed=seed, on=on, record=record, observers=observers
+    )
+
+
+def check_run(model: Diffusion, data: Dataset, options: Train, on: Ranks) -> None:
+    """Refuse what can be known to fail, or to train in silence for nothing, before it begins."""
+    check_label_dropout(model, options, data.spec.classes)
+    check_batch(options, model.process.signature(), on)
+    check_room_to_train(model, options, on)
+    check_training(model, data, on.device)
+
+
+def fit_checked(
+    model: Diffusion,
+    data: Dataset,
+    folder: RunFolder,
+    options: Train,
+    *,
+    seed: int,
+    on: Ranks,
+    record: Mapping[str, Any] | None = None,
+    observers: Observers | None = None,
+    start: Start | None = None,
+) -> RunResult:
+    """:func:`fit` after :func:`check_run`, which a caller asks before anything is written.
+
+    ``start`` is where the run goes on, if that is known already.
+    """
+    observers = observers or Observers()
+    record = {"data": attrs.asdict(data.spec), **(record or {})}
+    begins = start or Start.of(folder, on)
+    on.first(lambda: folder.rewind(begins.step, begins.log))
+    first = begins.step
+    with kept_generators(on.device), Interrupt() as interrupt:
+        training = Training(model, data, options, seed=seed, on=on, start=first)
+        if begins.checkpoint is not None:
+            training.restore(begins.checkpoint)
+        on.first(lambda: check_room(folder.checkpoints, training.size()))
+        told = observers if on.is_first else Observers()
+        run = _Run(training, data, folder, record=record, observers=told, start=begins)
+        run.tell("run_started", first)
+        try:
+            result = run.go(first, interrupt)
+        except BaseException as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            run.tell("run_ended", run.done, reason=f"failed: {why}")
+            raise
+        finally:
+            training.feed.close()
+        run.tell("run_ended", result.step, result.scalars, reason=result.reason)
+        return result
+
+
+class _Run:
+    """The outer loop, and what it writes down."""
+
+    def __init__(
+        self,
+        training: Training,
+        data: Dataset,
+        folder: RunFolder,
+        *,
+        record: Mapping[str, Any],
+        observers: Observers,
+        start: Start,
+    ) -> None:
+        self.training, self.data, self.folder = training, data, folder
+        self.options, self.on = training.options, training.on
+        self.record, self.observers = record, observers
+        self.done = start.step
+        self.scalars: dict[str, float] = {}
+        self.lowest = float("inf")
+        if champion := best_of(look(folder.checkpoints)[0]):
+            self.lowest = champion.validation or self.lowest
+        self.seconds = start.seconds
+        self.log_so_far = LogSoFar.of(folder.log) if self.on.is_first else LogSoFar()
+        self.clock, self.since = time.perf_counter(), self.done
+
+    def go(self, first: int, interrupt: Interrupt) -> RunResult:
+        """Updates until the end, or until someone asks to stop."""
+        options, reason = self.options, "finished"
+        at_once = self.on.device.type == "cpu"  # reading a flag there costs nothing
+        for n in range(first, options.steps):
+            self.training.step(n)
+            self.done = n + 1
+            last = self.done == options.steps
+            logs = last or not self.done % options.log_every
+            evaluates = options.evaluate_every and (last or not self.done % options.evaluate_every)
+            if at_once or logs or evaluates:
+                self.check()
+            if logs:
+                self.log(n)
+            figures = self.evaluate() if evaluates else {}
+            better = self.improved(figures)
+            if self.on.any(interrupt.asked is not None) and not last:
+                reason = "interrupted"
+            stops = last or reason == "interrupted"
+            due = not self.done % options.save_every or self.done in options.milestones
+            if stops or better or due:
+                self.save(figures)
+            if stops:
+                break
+        return self.result(reason)
+
+    def check(self) -> None:
+        """Stop if some step was not finite; nothing has changed since."""
+        step = self.training.guard.first_bad()
+        if step is not None:
+            raise self.fault(step)
+
+    def log(self, n: int) -> None:
+        """Say what happened since the last time."""
+        scalars, curves = self.training.window.figures()
+        self.training.window.clear()
+        now = time.perf_counter()
+        passed, self.clock = now - self.clock, now
+        self.seconds += passed
+        speed = (self.done - self.since) * self.options.batch_size / max(passed, 1e-9)
+        self.since = self.done
+        scalars |= {"learning_rate": self.training.rate(n), "images_per_second": speed}
+        self.scalars |= scalars
+        self.write(scalars, {name: [_short(x), _short(y)] for name, (x, y) in curves.items()})
+        self.tell("step_logged", self.done, scalars, curves=curves)
+
+    def evaluate(self) -> dict[str, float]:
+        """The averaged model on the validation split."""
+        began = time.perf_counter()
+        model, on = self.training.model, self.on
+        split = self.data.split("validation")
+        figures: dict[str, float] = {}
+        images: dict[str, Tensor] = {}
+        model.eval()
+        with self.training.ema.applied():
+            if len(split):
+                figures = validate(model, split, on, self.options.batch_size)
+            images = pictures(model, on)
+        model.train()
+        self.scalars |= figures
+        self.write(figures)
+        self.tell("evaluated", self.done, figures, images=images)
+        self.clock += time.perf_counter() - began  # not training time
+        return figures
+
+    def improved(self, figures: Mapping[str, float]) -> bool:
+        """Is this the best model so far?"""
+        value = figures.get(_VALIDATION, float("inf"))
+        better = value < self.lowest
+        self.lowest = min(value, self.lowest)
+        return better
+
+    def save(self, figures: Mapping[str, float]) -> None:
+        """A checkpoint of this moment; older ones go."""
+        self.check()
+        began = time.perf_counter()
+        parts = self.training.tensors()
+        state = {
+            **self.record,
+            "validation": dict(figures),
+            "seconds": self.seconds + began - self.clock,
+            "log": self.log_so_far.record(),
+        }
+
+        def write() -> str:
+            path = write_checkpoint(self.folder.checkpoints, self.done, parts, state)
+            self.folder.note_saved(self.done)
+            prune(self.folder.checkpoints, self.options.keep, self.options.milestones)
+            return str(path)
+
+        path = Path(self.on.first(write))
+        self.tell("checkpoint_saved", self.done, figures, path=path)
+        self.clock += time.perf_counter() - began
+
+    def fault(self, step: int) -> NonFiniteError:
+        """Run the bad step again to see where it breaks, and write that down."""
+        training, on = self.training, self.on
+        training.optimiser.zero_grad()
+        losses = training.forward(step)
+        with contextlib.suppress(RuntimeError):  # anomaly detection of the user's may raise here
+            losses.loss.backward()
+        named = training.model.named_parameters()
+        gradients = not_finite([(name, whole(p.grad)) for name, p in named if p.grad is not None])
+        weights = gathered(named_tensors(training.model), on)
+        log_snr = losses.log_snr if losses.log_snr.ndim == 1 else losses.log_snr.flatten(1).mean(1)
+        examples, lam, each = map(
+            self.of_all, (training.feed.rows(step), log_snr, losses.per_example)
+        )
+        times = training.model.schedule.time(lam)
+        bad = (~torch.isfinite(each)).nonzero().flatten().tolist()
+        figures = {
+            "step": step,
+            "seed": training.seed,
+            "ranks": on.world,
+            "loss": numbers(on.mean(losses.loss))[0],
+            "examples": examples.long().tolist(),
+            "t": numbers(times),
+            "log_snr": numbers(lam),
+            "losses": numbers(each),
+            "bad_positions": bad,
+            "bad_gradients": gradients,
+            "reproduced": bool(bad or gradients),
+            **self.record,
+        }
+        place = None
+        if on.is_first:
+            place = dump(self.folder.path / "fault", step, weights, figures)
+        at = f"at t = {float(times[bad[0]]):.4g}" if bad else f"in {len(gradients)} gradients"
+        kept = f"; what reproduces it is in {place}" if place else ""
+        return NonFiniteError(
+            f"step {step}: loss or gradient is not finite ({at}); the run stopped before it could "
+            f"harm the weights, and what was saved before is good{kept}",
+            step,
+            place,
+        )
+
+    def of_all(self, values: Tensor) -> Tensor:
+        """[total] on the CPU: what the ranks say of their parts of a batch, put together."""
+        together = torch.zeros(self.options.batch_size, dtype=torch.float64, device=self.on.device)
+        together[self.training.feed.positions] = values.detach().to(together)
+        return self.on.sum(together).cpu()
+
+    def result(self, reason: str) -> RunResult:
+        """How it ended."""
+        found = look(self.folder.checkpoints)[0] if self.on.is_first else []
+        champion = best_of(found)
+        return RunResult(
+            self.folder.path,
+            self.done,
+            self.options.steps,
+            "finished" if reason == "finished" else "interrupted",
+            found[-1].path if found else None,
+            champion.path if champion else None,
+            self.scalars,
+            self.seconds,
+            self.observers.failed,
+        )
+
+    def write(self, scalars: Mapping[str, float], curves: Mapping[str, Any] | None = None) -> None:
+        """A line of the log, from the first rank."""
+        if self.on.is_first and scalars:
+            row = {"step": self.done, "seconds": round(self.seconds, 3), **scalars}
+            line = self.folder.append(row | ({"curves": curves} if curves else {}))
+            self.log_so_far.add(line)
+
+    def tell(
+        self, happened: str, step: int, scalars: Mapping[str, float] | None = None, **more: Any
+    ) -> None:
+        """Tell the observers."""
+        config = self.record.get("config", {})
+        event = RunEvent(
+            self.folder.path, step, self.options.steps, config, dict(scalars or {}), **more
+        )
+        self.observers.tell(happened, event)
+
+
+def _short(values: Tensor) -> list[float]:
+    return [float(f"{value:.6g}") for value in values.tolist()]

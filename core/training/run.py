@@ -1,0 +1,175 @@
+"""Training: from a config or a run folder to a finished run.
+
+:meth:`.step.Training.step` is the inner loop, :func:`.loop.fit` the outer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..config.assembly import Parts, build_model, build_parts
+from ..config.sections import Config, load_config, to_plain
+from ..errors import ConfigError, ElbowroomError
+from ..objective.diffusion import Diffusion
+from ..objective.loss import Losses
+from ..randomness.generators import kept_generators
+from ..runs.checkpoint import look, named_tensors, read_tensors, restore
+from ..runs.folder import RunError, RunFolder, check_unchanged, provenance, remember_code
+from ..runs.ranks import Ranks, ranks
+from .loop import RunResult, Start, check_run, fit_checked
+from .observers import Observers
+from .step import Training
+
+
+def train(
+    config: Config,
+    out: str | PathLike[str],
+    *,
+    device: str | None = None,
+    without: Collection[str] = (),
+) -> RunResult:
+    """Run a config in the new folder ``out``; ``without`` names observers that are not told.
+
+    Under ``torchrun`` every rank calls this.
+    """
+    to_plain(config)  # what cannot be written down cannot be resumed
+    with ranks(device) as on:
+        return _begin(config, Path(out), on, without)
+
+
+def resume(
+    folder: str | PathLike[str],
+    overrides: Any = (),
+    *,
+    config: Config | None = None,
+    device: str | None = None,
+    without: Collection[str] = (),
+    trust: bool = False,
+    restart: bool = False,
+) -> RunResult:
+    """Go on with a run, on any number of ranks.
+
+    ``overrides`` may lengthen the run or change what is logged and kept; anything else, also in a
+    ``config`` that is given to be sure it is the same, is refused with the keys that differ. Code
+    of a run from elsewhere is executed only with ``trust``. A run whose checkpoints are lost or
+    cannot be read is refused too, unless ``restart`` begins it again.
+    """
+    opened = RunFolder.open(folder, trust=trust)
+    if config is None:
+        now = opened.config(overrides)
+    else:
+        now = load_config(config, overrides) if overrides else config
+    then = opened.config(like=now)
+    check_unchanged(now, to_plain(then), str(opened.path))
+    now = now if now.schedule is not None else attrs.evolve(now, schedule=then.schedule)
+    latest = next(iter(look(opened.checkpoints)[0][::-1]), None)
+    if latest is not None:
+        check_unchanged(now, latest.state.get("config", {}), str(latest.path))
+        if now.train.steps < latest.step:
+            raise RunError(
+                f"{opened.path} is at step {latest.step} already: train.steps={now.train.steps} "
+                "lies behind it"
+            )
+    with ranks(device) as on:
+        return _go_on(now, then, opened, on, without, restart=restart)
+
+
+# Models live in these functions, so that none is left when the ranks part.
+
+
+def _begin(config: Config, out: Path, on: Ranks, without: Collection[str]) -> RunResult:
+    parts, folder = build_parts(config), RunFolder(out)
+    model = _checked_model(parts, on)  # before anything is written: it may not fit together
+    on.positions(config.train.batch_size)
+    on.first(folder.check_free)
+    with alone(folder, on):
+        remember_code(config)
+        on.first(lambda: str(RunFolder.create(out, parts.config).path))
+        return _run(parts, model, folder, on, without)
+
+
+def _go_on(
+    now: Config,
+    then: Config,
+    folder: RunFolder,
+    on: Ranks,
+    without: Collection[str],
+    *,
+    restart: bool,
+) -> RunResult:
+    parts = build_parts(now)
+    model = _checked_model(parts, on)
+    with alone(folder, on):
+        if restart:
+            on.first(folder.begin_again)
+        start = Start.of(folder, on)
+        remember_code(now)
+        on.first(lambda: folder.rewrite(now) if now != then or not folder.recorded(now) else None)
+        return _run(parts, model, folder, on, without, start)
+
+
+@contextlib.contextmanager
+def alone(folder: RunFolder, on: Ranks) -> Iterator[None]:
+    """No other process trains in the folder meanwhile; every rank must ask."""
+    with contextlib.ExitStack() as stack:
+        on.first(lambda: stack.enter_context(folder.locked()))
+        yield
+
+
+def _checked_model(parts: Parts, on: Ranks) -> Diffusion:
+    if parts.data is None:
+        raise ConfigError("data: a run needs a data set, and this config names none")
+    model = build_model(parts)
+    check_run(model, parts.data, parts.config.train, on)
+    return model
+
+
+def _run(
+    parts: Parts,
+    model: Diffusion,
+    folder: RunFolder,
+    on: Ranks,
+    without: Collection[str],
+    start: Start | None = None,
+) -> RunResult:
+    from ..registry.components import registry
+
+    config, data = parts.config, parts.data
+    assert data is not None, "a checked model has data"
+    return fit_checked(
+        model,
+        data,
+        folder,
+        config.train,
+        seed=config.seed,
+        on=on,
+        record={"config": to_plain(config), "provenance": provenance(config)},
+        observers=Observers(registry().hook, without),
+        start=start,
+    )
+
+
+def reproduce(
+    fault: str | PathLike[str], device: str | None = None, *, trust: bool = False
+) -> Losses:
+    """The losses of a step that was not finite, from the folder a run left of it."""
+    path = Path(fault)
+    folder = RunFolder.open(path.parent.parent, trust=trust)
+    config = folder.config()
+    with ranks(device) as on, kept_generators(on.device):
+        parts = build_parts(config)
+        if parts.data is None:
+            raise ElbowroomError(f"{folder.path} has no data set")
+        training = Training(build_model(parts), parts.data, config.train, seed=config.seed, on=on)
+        weights = read_tensors(path / "model.safetensors")
+        restore(named_tensors(training.model), weights, str(path))
+        losses = training.forward(int(path.name.removeprefix("step-")))
+        losses.loss.backward()
+        training.feed.close()
+        return losses

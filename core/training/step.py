@@ -1,0 +1,202 @@
+"""One update of a model in training: the inner loop.
+
+Update n (from 0) of a run is a pure function of the state before it and of (seed, n): which
+examples, which levels and noise, which labels and units are dropped. A run that is killed and
+resumed from any of its checkpoints therefore goes on as if nothing had happened: bit by bit on one
+CPU process, and on several ranks up to the order of their sums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from ..config.sections import Train
+from ..contracts.dataset import Dataset
+from ..errors import IncompatibleError
+from ..objective.boundary import boundary
+from ..objective.diffusion import Diffusion
+from ..objective.loss import Losses
+from ..randomness.generators import seed_generators
+from ..runs.checkpoint import (
+    Checkpoint,
+    gathered,
+    named_tensors,
+    optimiser_tensors,
+    restore,
+)
+from ..runs.ranks import Ranks, spread, whole
+from ..runs.working import use_bfloat16
+from .batches import Feed, with_labels_dropped
+from .ema import EMA
+from .learning_rate import learning_rate
+from .log_window import Window
+from .non_finite import Guard
+
+
+class Training:
+    """A model in training on this rank."""
+
+    def __init__(
+        self,
+        model: Diffusion,
+        data: Dataset,
+        options: Train,
+        *,
+        seed: int,
+        on: Ranks,
+        start: int = 0,
+    ) -> None:
+        self.options, self.seed, self.on = options, seed, on
+        self.classes = data.spec.classes
+        check_label_dropout(model, options, self.classes)
+        self.model = model.to(on.device).train()
+        _set_up(model.denoiser, options, on.device)
+        self.spread = spread(model, model.denoiser, options.parallel, on)
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.optimiser = torch.optim.AdamW(
+            # a kernel takes sharded tensors or plain ones, not both
+            [{"params": group} for group in _by_kind(self.parameters)],
+            lr=options.learning_rate,
+            betas=options.betas,
+            weight_decay=options.weight_decay,
+            fused=True,
+        )
+        self.ema = EMA(model, options.ema, options.ema_warmup)
+        self.feed = Feed(data.split("train"), seed, options.batch_size, on)
+        known = boundary(model, data.split("train"), on.device)
+        self.window = Window(model.schedule, data.spec.dims, on, known)
+        self.guard = Guard(start, on)
+
+    def step(self, n: int) -> None:
+        """Update ``n``: all of it, and nothing that makes the device wait."""
+        losses = self.forward(n)
+        losses.loss.backward()
+        norm = gradient_norm(self.parameters)
+        # torch.amp's way to tell a fused optimiser to leave everything as it is
+        # what fused kernels read; set by a gradient scaler otherwise, hence not declared
+        self.optimiser.found_inf = self.guard.look(losses.loss, norm)  # type: ignore[attr-defined]
+        if self.options.clip_norm is not None:
+            clip(self.parameters, norm, self.options.clip_norm)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate(n)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        self.ema.update(n)
+        self.window.add(losses, norm)
+
+    def forward(self, n: int) -> Losses:
+        """The losses of update ``n``: the same whenever they are asked for."""
+        batch, noise = self.feed(n), self.feed.noise(n)
+        cond = with_labels_dropped(batch.y, self.options.label_dropout, self.classes, noise)
+        seed_generators(dropout_seed(self.seed, n, self.on.rank), self.on.device)
+        losses: Losses = self.spread(batch.x, cond, noise, self.on.mean)
+        return losses
+
+    def rate(self, n: int) -> float:
+        """The learning rate of update ``n``."""
+        return learning_rate(n, self.options.learning_rate, self.options.warmup, self.options.steps)
+
+    # -- what a checkpoint holds of it
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        """Everything that changes, whole and on the first rank's CPU; every rank must ask."""
+        model = gathered(named_tensors(self.model), self.on)
+        ema = gathered(self.ema.average, self.on)
+        return {
+            "model": model,
+            "ema": {name: ema.get(name, tensor) for name, tensor in model.items()},
+            "optimiser": gathered(optimiser_tensors(self.optimiser, self._names()), self.on),
+            "window": {name: t.cpu() for name, t in self.window.tensors().items()},
+        }
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint, made on any number of ranks."""
+        restore(named_tensors(self.model), checkpoint.read("model"), f"{checkpoint.path}/model")
+        averages = {
+            name: t for name, t in checkpoint.read("ema").items() if name in self.ema.average
+        }
+        restore(self.ema.average, averages, f"{checkpoint.path}/ema")
+        saved, names = checkpoint.read("optimiser"), self._names()
+        for p in self.parameters:  # what AdamW makes at its first step
+            if f"step.{names[id(p)]}" not in saved:
+                continue  # it never had a gradient
+            self.optimiser.state[p] = {
+                "step": torch.zeros((), dtype=torch.float32, device=p.device),
+                "exp_avg": torch.zeros_like(p, memory_format=torch.preserve_format),
+                "exp_avg_sq": torch.zeros_like(p, memory_format=torch.preserve_format),
+            }
+        restore(optimiser_tensors(self.optimiser, names), saved, f"{checkpoint.path}/optimiser")
+        self.window.restore(checkpoint.read("window"), f"{checkpoint.path}/window")
+
+    def size(self) -> int:
+        """How many bytes a checkpoint takes, nearly."""
+        held = sum(t.numel() * t.element_size() for t in named_tensors(self.model).values())
+        return 4 * held + 2**16  # the model, its average and two moments
+
+    def _names(self) -> dict[int, str]:
+        return {id(p): name for name, p in self.model.named_parameters()}
+
+
+def dropout_seed(seed: int, n: int, rank: int) -> int:
+    """The seed of torch's own generators (dropout) for one update on one rank."""
+    digest = hashlib.blake2b(f"dropout/{seed}/{n}/{rank}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def gradient_norm(parameters: list[nn.Parameter]) -> Tensor:
+    """The length of all gradients together, the same on every rank."""
+    norms = []
+    for group in _by_kind(parameters):
+        gradients = [p.grad for p in group if p.grad is not None]
+        if gradients:
+            norms.append(whole(nn.utils.get_total_norm(gradients, foreach=True)))
+    return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
+
+
+def clip(parameters: list[nn.Parameter], norm: Tensor, largest: float) -> None:
+    """Shorten the gradients to length ``largest`` if they are longer."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    parts = [g.to_local() if isinstance(g, DTensor) else g for g in gradients]
+    torch._foreach_mul_(parts, (largest / (norm + 1e-6)).clamp(max=1.0))
+
+
+def _by_kind(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
+    """Sharded parameters and plain ones."""
+    groups: tuple[list[nn.Parameter], list[nn.Parameter]] = ([], [])
+    for p in parameters:
+        groups[isinstance(p, DTensor)].append(p)
+    return [group for group in groups if group]
+
+
+def _set_up(network: nn.Module, options: Train, device: torch.device) -> None:
+    """How the network is run: options of the run, no forks of the network."""
+    if options.checkpoint_activations:
+        if not hasattr(network, "checkpoint_activations"):
+            raise IncompatibleError(
+                f"train.checkpoint_activations: denoiser {type(network).__name__} has no such "
+                "switch (an attribute 'checkpoint_activations' that its forward pass reads)"
+            )
+        setattr(network, "checkpoint_activations", True)  # noqa: B010  # not every network has it
+    if options.precision == "bfloat16":
+        use_bfloat16(network, device)
+    if options.compile:
+        network.compile()
+
+
+def check_label_dropout(model: Diffusion, options: Train, classes: int | None) -> None:
+    """Dropping labels needs labels, and a network that knows a class for none."""
+    if not options.label_dropout:
+        return
+    if classes is None:
+        raise IncompatibleError(
+            "train.label_dropout: the data have no labels that could be dropped"
+        )
+    if getattr(model.denoiser, "null_class", True) is False:
+        raise IncompatibleError(
+            "train.label_dropout: the denoiser has no class for 'no label'; "
+            "set denoiser.null_class to true"
+        )

@@ -1,0 +1,97 @@
+"""The rooms of core: each may look into itself and into the rooms before it, never further."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "core"
+ROOMS = (
+    "errors",
+    "files",
+    "randomness",
+    "contracts",
+    "objective",
+    "certificate",
+    "registry",
+    "config",
+    "runs",
+    "conformance",
+    "sampling",
+    "training",
+    "evaluation",
+    "api",
+    "cli",
+)
+TO_MOVE_OUT = {"compare", "bench", "paper", "scaffold"}
+LAWS_SEE = ROOMS[: ROOMS.index("registry") + 1]
+ABOUT_RUNS = {"exporter.py"}  # the law of an exporter is about a run
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(CORE).with_suffix("").parts[0]
+
+
+def modules() -> list[Path]:
+    return [path for path in sorted(CORE.rglob("*.py")) if room_of(path) in ROOMS]
+
+
+def imported_rooms(path: Path) -> list[tuple[str, int]]:
+    """(room, line) of every import of core, inside functions too; type checkers' names aside."""
+    found: list[tuple[str, int]] = []
+    package = ["elbowroom", *path.relative_to(CORE).parts[:-1]]
+    todo: list[ast.AST] = [ast.parse(path.read_text())]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        todo += ast.iter_child_nodes(node)
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            names = (
+                [source] if source != "elbowroom" else [f"{source}.{a.name}" for a in node.names]
+            )
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "elbowroom" and len(parts) > 1:
+                found.append((parts[1], node.lineno))  # type: ignore[attr-defined]
+    return found
+
+
+def test_the_root_of_core_has_four_files():
+    """Everything else lives in a room."""
+    files = {path.name for path in CORE.glob("*.py")}
+    assert files == {"__init__.py", "__main__.py", "api.py", "errors.py"}
+
+
+def test_every_folder_of_core_is_a_room():
+    folders = {path.name for path in CORE.iterdir() if path.is_dir() and path.name[0] != "_"}
+    assert folders - TO_MOVE_OUT <= set(ROOMS)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(CORE)))
+def test_a_module_looks_into_its_own_room_and_those_before_it(path):
+    own = room_of(path)
+    for room, line in imported_rooms(path):
+        if own == "cli" and room in TO_MOVE_OUT:
+            continue
+        assert room in ROOMS, f"{path.relative_to(ROOT)}:{line} looks into {room}, which is no room"
+        assert ROOMS.index(room) <= ROOMS.index(own), (
+            f"{path.relative_to(ROOT)}:{line}: {own} comes before {room}"
+        )
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if room_of(p) == "conformance"], ids=str)
+def test_laws_see_no_further_than_the_registry(path):
+    """So that laws are about contracts, not about how runs and configs happen to work."""
+    if path.name in ABOUT_RUNS:
+        return
+    for room, line in imported_rooms(path):
+        assert room in {*LAWS_SEE, "conformance"}, f"{path}:{line} looks into {room}"
