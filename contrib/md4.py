@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from elbowroom.contracts.process import Signature
-from elbowroom.errors import ConfigError
+from elbowroom import ConfigError, Signature
 from elbowroom.plugins.uvit.uvit import UViT
 from torch import Tensor
 

@@ -28,9 +28,7 @@ from typing import IO, Any
 
 import attrs
 from attrs.validators import ge, optional
-from elbowroom import hookimpl
-from elbowroom.contracts.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
-from elbowroom.errors import ElbowroomError
+from elbowroom import ENDS_WITH_INPUT, ElbowroomError, Ended, Job, Launcher, hookimpl
 
 _TICK = 0.5  # seconds between signs of life
 _LOST = -9  # the code of a job whose workers were killed again and again

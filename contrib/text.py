@@ -24,8 +24,7 @@ import attrs
 import numpy as np
 import torch
 from attrs.validators import ge
-from elbowroom.contracts.dataset import SPLITS, Batch, Dataset, DataSpec, Split, check_split
-from elbowroom.errors import ElbowroomError
+from elbowroom import SPLITS, Batch, Dataset, DataSpec, ElbowroomError, Split, check_split
 from numpy.typing import NDArray
 from torch import Tensor
 

@@ -1,79 +1,169 @@
 """elbowroom: diffusion objectives as variational bounds, for every noise process.
 
-The public names load on first use, so that importing the package does not import torch.
+Every name a user or a plugin's author needs is here. Names load on first use, so that importing the
+package does not import torch.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import assemble, evaluate, load, sample, train
-    from .config.sections import Config, load_config
-    from .contracts.dataset import Batch, Dataset, DataSpec, Split
+    from .api import assemble, evaluate, load, resume, sample, train
+    from .certificate.certify import END, Certificate, certify, isotonic_projection
+    from .certificate.meaning import describe_weighting
+    from .certificate.slack import LossCurve, Slack, cell_widths, minorant, slack_on_run
+    from .certificate.survey import levels_at, look_closely, survey_steps
+    from .config.assembly import Parts, build_model, build_parts, natural_schedule, settled
+    from .config.sections import (
+        Config,
+        component_spec,
+        dump_yaml,
+        load_config,
+        parse_spec,
+        to_plain,
+    )
+    from .config.spec import ComponentSpec, plain
+    from .config.yaml_reader import write_yaml
+    from .contracts.command import Command, python_form
+    from .contracts.dataset import SPLITS, Batch, Dataset, DataSpec, Split, check_split, listed
     from .contracts.denoiser import Denoiser
     from .contracts.exporter import Exporter
-    from .contracts.launcher import Launcher
-    from .contracts.level import Level
-    from .contracts.metric import Figure, Metric
+    from .contracts.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
+    from .contracts.level import Level, broadcast_over
+    from .contracts.metric import Figure, Metric, Subject, is_vacuous
     from .contracts.observer import RunEvent
     from .contracts.prediction import CategoricalPrediction, RealPrediction
-    from .contracts.process import Process, Signature, Step
-    from .contracts.sampler import Frame, Sampler, Samples
+    from .contracts.process import (
+        Absorbing,
+        Process,
+        Signature,
+        Step,
+        check_examples,
+        check_finite,
+        check_range,
+    )
+    from .contracts.sampler import GRIDS, Frame, Model, Sampler, Samples, SteppingSampler
     from .contracts.schedule import Schedule
-    from .contracts.time_sampler import TimeSampler
+    from .contracts.time_sampler import TimeSampler, stratified
+    from .contracts.trajectory import Trajectory, level_precision
     from .contracts.weighting import Weighting
-    from .errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
+    from .errors import ConfigError, ElbowroomError, IncompatibleError, PluginError, did_you_mean
+    from .evaluation.evaluation import (
+        EvaluationProtocol,
+        evaluate_run,
+        evaluation_folder,
+        finite,
+        read_evaluation,
+    )
+    from .files.atomic import flush_to_disk, replace_file, write_atomically
+    from .files.cache_home import cache_home
+    from .files.json_file import JSONFileError, is_count, parse_json, read_json
+    from .files.lock import locked
     from .objective.diffusion import Diffusion
+    from .objective.looks import Looks, freed, standard_error
+    from .objective.loss import Objective, Predict
+    from .randomness.categorical import draw_categorical
+    from .randomness.generators import kept_generators, seed_generators
     from .randomness.noise import Noise
-    from .registry.hooks import PLUGIN_API, hookimpl
+    from .randomness.shuffle import indices, permute, some_of
+    from .registry.component import Component, Owner
+    from .registry.components import Registry, installed
+    from .registry.discovery import normalised
+    from .registry.hooks import PLUGIN_API, Components, hookimpl
+    from .registry.kinds import KINDS, Kind
+    from .registry.reference import find_reference, is_reference
+    from .registry.trust import Origin, refuse_if_forbidden
+    from .runs.checkpoint import Checkpoint, checkpoints, clean, prune, write_state
+    from .runs.devices import check_device, place
+    from .runs.folder import RunError, RunFolder, check_unchanged, provenance, remember_code
+    from .runs.load import Loaded, load_run
+    from .runs.ranks import Ranks
+    from .sampling.draw import Labels, draw
+    from .sampling.picture import has_picture, pixels
+    from .training.signals import Interrupt
+    from .training.step import Training
 
-_HOMES = {
-    "Batch": "contracts.dataset",
-    "CategoricalPrediction": "contracts.prediction",
-    "Config": "config.sections",
-    "ConfigError": "errors",
-    "DataSpec": "contracts.dataset",
-    "Dataset": "contracts.dataset",
-    "Denoiser": "contracts.denoiser",
-    "ElbowroomError": "errors",
-    "Diffusion": "objective.diffusion",
-    "Exporter": "contracts.exporter",
-    "Figure": "contracts.metric",
-    "Frame": "contracts.sampler",
-    "IncompatibleError": "errors",
-    "Launcher": "contracts.launcher",
-    "Level": "contracts.level",
-    "Metric": "contracts.metric",
-    "Noise": "randomness.noise",
-    "PLUGIN_API": "registry.hooks",
-    "PluginError": "errors",
-    "Process": "contracts.process",
-    "RealPrediction": "contracts.prediction",
-    "RunEvent": "contracts.observer",
-    "Sampler": "contracts.sampler",
-    "Samples": "contracts.sampler",
-    "Schedule": "contracts.schedule",
-    "Signature": "contracts.process",
-    "Split": "contracts.dataset",
-    "Step": "contracts.process",
-    "TimeSampler": "contracts.time_sampler",
-    "Weighting": "contracts.weighting",
-    "assemble": "api",
-    "evaluate": "api",
-    "hookimpl": "registry.hooks",
-    "load": "api",
-    "load_config": "config.sections",
-    "sample": "api",
-    "train": "api",
+_PUBLIC = {
+    "api": "assemble evaluate load resume sample train",
+    "errors": "ConfigError ElbowroomError IncompatibleError PluginError did_you_mean",
+    "files.atomic": "flush_to_disk replace_file write_atomically",
+    "files.cache_home": "cache_home",
+    "files.json_file": "JSONFileError is_count parse_json read_json",
+    "files.lock": "locked",
+    "randomness.categorical": "draw_categorical",
+    "randomness.generators": "kept_generators seed_generators",
+    "randomness.noise": "Noise",
+    "randomness.shuffle": "indices permute some_of",
+    "contracts.command": "Command python_form",
+    "contracts.dataset": "Batch DataSpec Dataset SPLITS Split check_split listed",
+    "contracts.denoiser": "Denoiser",
+    "contracts.exporter": "Exporter",
+    "contracts.launcher": "ENDS_WITH_INPUT Ended Job Launcher",
+    "contracts.level": "Level broadcast_over",
+    "contracts.metric": "Figure Metric Subject is_vacuous",
+    "contracts.observer": "RunEvent",
+    "contracts.prediction": "CategoricalPrediction RealPrediction",
+    "contracts.process": "Absorbing Process Signature Step check_examples check_finite check_range",
+    "contracts.sampler": "Frame GRIDS Model Sampler Samples SteppingSampler",
+    "contracts.schedule": "Schedule",
+    "contracts.time_sampler": "TimeSampler stratified",
+    "contracts.trajectory": "Trajectory level_precision",
+    "contracts.weighting": "Weighting",
+    "objective.diffusion": "Diffusion",
+    "objective.looks": "Looks freed standard_error",
+    "objective.loss": "Objective Predict",
+    "certificate.certify": "Certificate END certify isotonic_projection",
+    "certificate.meaning": "describe_weighting",
+    "certificate.slack": "LossCurve Slack cell_widths minorant slack_on_run",
+    "certificate.survey": "levels_at look_closely survey_steps",
+    "registry.component": "Component Owner",
+    "registry.components": "Registry installed",
+    "registry.discovery": "normalised",
+    "registry.hooks": "Components PLUGIN_API hookimpl",
+    "registry.kinds": "KINDS Kind",
+    "registry.reference": "find_reference is_reference",
+    "registry.trust": "Origin refuse_if_forbidden",
+    "config.assembly": "Parts build_model build_parts natural_schedule settled",
+    "config.sections": "Config component_spec dump_yaml load_config parse_spec to_plain",
+    "config.spec": "ComponentSpec plain",
+    "config.yaml_reader": "write_yaml",
+    "runs.checkpoint": "Checkpoint checkpoints clean prune write_state",
+    "runs.devices": "check_device place",
+    "runs.folder": "RunError RunFolder check_unchanged provenance remember_code",
+    "runs.load": "Loaded load_run",
+    "runs.ranks": "Ranks",
+    "sampling.draw": "Labels draw",
+    "sampling.picture": "has_picture pixels",
+    "training.signals": "Interrupt",
+    "training.step": "Training",
+    "evaluation.evaluation": (
+        "EvaluationProtocol evaluate_run evaluation_folder finite read_evaluation"
+    ),
 }
+"""Module -> the names in it that are public."""
+
+_HOMES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
 __all__ = [
+    "END",
+    "ENDS_WITH_INPUT",
+    "GRIDS",
+    "KINDS",
     "PLUGIN_API",
+    "SPLITS",
+    "Absorbing",
     "Batch",
     "CategoricalPrediction",
+    "Certificate",
+    "Checkpoint",
+    "Command",
+    "Component",
+    "ComponentSpec",
+    "Components",
     "Config",
     "ConfigError",
     "DataSpec",
@@ -81,34 +171,128 @@ __all__ = [
     "Denoiser",
     "Diffusion",
     "ElbowroomError",
+    "Ended",
+    "EvaluationProtocol",
     "Exporter",
     "Figure",
     "Frame",
     "IncompatibleError",
+    "Interrupt",
+    "JSONFileError",
+    "Job",
+    "Kind",
+    "Labels",
     "Launcher",
     "Level",
+    "Loaded",
+    "Looks",
+    "LossCurve",
     "Metric",
+    "Model",
     "Noise",
+    "Objective",
+    "Origin",
+    "Owner",
+    "Parts",
     "PluginError",
+    "Predict",
     "Process",
+    "Ranks",
     "RealPrediction",
+    "Registry",
+    "RunError",
     "RunEvent",
+    "RunFolder",
     "Sampler",
     "Samples",
     "Schedule",
     "Signature",
+    "Slack",
     "Split",
     "Step",
+    "SteppingSampler",
+    "Subject",
     "TimeSampler",
+    "Training",
+    "Trajectory",
     "Weighting",
     "__version__",
     "assemble",
+    "broadcast_over",
+    "build_model",
+    "build_parts",
+    "cache_home",
+    "cell_widths",
+    "certify",
+    "check_device",
+    "check_examples",
+    "check_finite",
+    "check_range",
+    "check_split",
+    "check_unchanged",
+    "checkpoints",
+    "clean",
+    "component_spec",
+    "describe_weighting",
+    "did_you_mean",
+    "draw",
+    "draw_categorical",
+    "dump_yaml",
     "evaluate",
+    "evaluate_run",
+    "evaluation_folder",
+    "find_reference",
+    "finite",
+    "flush_to_disk",
+    "freed",
+    "has_picture",
     "hookimpl",
+    "indices",
+    "installed",
+    "is_count",
+    "is_reference",
+    "is_vacuous",
+    "isotonic_projection",
+    "kept_generators",
+    "level_precision",
+    "levels_at",
+    "listed",
     "load",
     "load_config",
+    "load_run",
+    "locked",
+    "look_closely",
+    "minorant",
+    "natural_schedule",
+    "normalised",
+    "parse_json",
+    "parse_spec",
+    "permute",
+    "pixels",
+    "place",
+    "plain",
+    "provenance",
+    "prune",
+    "python_form",
+    "read_evaluation",
+    "read_json",
+    "refuse_if_forbidden",
+    "remember_code",
+    "replace_file",
+    "resume",
     "sample",
+    "seed_generators",
+    "settled",
+    "slack_on_run",
+    "some_of",
+    "standard_error",
+    "stratified",
+    "survey_steps",
+    "to_plain",
     "train",
+    "write_atomically",
+    "write_state",
+    "write_yaml",
 ]
 
 
@@ -117,8 +301,34 @@ def __getattr__(name: str) -> Any:
         return version("elbowroom")
     if name in _HOMES:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    if not name.startswith("_") and (found := _of_command(name)) is not None:
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _of_command(name: str) -> Any:
+    """What a plugin's command does, as a function: ``elbowroom.compare``."""
+    from .registry.components import installed
+
+    found = installed().commands().get(name.replace("_", "-"))
+    return None if found is None else found.python_form()
+
+
+class _Moved:
+    """Modules that have moved are still found by their old names."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("elbowroom.") or name.startswith("elbowroom.registry"):
+            return None
+        from .registry.moved import Finder
+
+        return Finder.find_spec(name, path, target)
+
+
+if not any(getattr(finder, "__name__", "") == "_Moved" for finder in sys.meta_path):
+    sys.meta_path.append(_Moved)  # it has the one function that is asked for

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .config.assembly import Parts, build_model, build_parts
-from .config.sections import Config, load_config, to_plain
-from .contracts.metric import LOOK
+from .config.sections import Config, load_config
+from .contracts.metric import EVALUATION_BATCH
 from .errors import ConfigError, ElbowroomError
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def load(
     from .runs.load import load_run
 
     loaded = load_run(run, overrides, checkpoint, device=device, trust=trust)
-    _remember(loaded.model, build_parts(loaded.folder.config(overrides)))
-    return loaded.model
+    return _remember(loaded.model, loaded.parts)
 
 
 def train(
@@ -88,44 +87,54 @@ def train(
     section ``train``; ``without`` names observers that shall not be told (``console``).
     """
     from .objective.diffusion import Diffusion
-    from .registry.components import registry
     from .runs.checkpoint import load_weights
-    from .runs.folder import RunFolder, provenance, remember_code
-    from .runs.ranks import ranks
-    from .training.loop import check_run, fit_checked
-    from .training.observers import Observers
-    from .training.run import alone
+    from .runs.folder import RunFolder
+    from .training import run
 
-    model = model if isinstance(model, Diffusion) else assemble(model)
-    parts = parts_of(model)
-    changes = {f"train.{name}": value for name, value in options.items()}
-    config = load_config(parts.config, changes)
-    record = {"config": to_plain(config), "provenance": provenance(config)}
-    assert parts.data is not None, "a model is assembled with data"
-    with ranks(device) as on:
-        check_run(model, parts.data, config.train, on)
-        on.positions(config.train.batch_size)
-        remember_code(config)
-        folder = RunFolder(Path(out))
-        on.first(folder.check_free)
-        with alone(folder, on):
-            on.first(lambda: str(RunFolder.create(out, config).path))
-            result = fit_checked(
-                model,
-                parts.data,
-                folder,
-                config.train,
-                seed=config.seed,
-                on=on,
-                record=record,
-                observers=Observers(registry().hook, without),
-            )
-    latest = folder.latest()
+    if not isinstance(model, Diffusion):
+        return run.train(_changed(load_config(model), options), out, device=device, without=without)
+    config = _changed(parts_of(model).config, options)
+    parts = attrs.evolve(parts_of(model), config=config)
+    result = run.train(config, out, built=(parts, model), device=device, without=without)
+    latest = RunFolder(Path(out)).latest()
     if latest is not None:
         load_weights(model, latest)
-    _remember(model, attrs.evolve(parts, config=config))
+    _remember(model, parts)
     model.eval()
     return result
+
+
+def _changed(config: Config, options: Mapping[str, Any]) -> Config:
+    """With other options of training."""
+    return load_config(config, {f"train.{name}": value for name, value in options.items()})
+
+
+def resume(
+    run: str | PathLike[str],
+    overrides: Mapping[str, Any] | tuple[str, ...] = (),
+    *,
+    device: str | None = None,
+    without: Collection[str] = (),
+    trust: bool = False,
+    restart: bool = False,
+    config: Config | None = None,
+) -> RunResult:
+    """Go on with a run; ``overrides`` may lengthen it or change what is logged and kept.
+
+    Code of a run from elsewhere is executed only with ``trust``; ``restart`` begins a run again
+    whose checkpoints are lost. A ``config`` that is given must be the run's own.
+    """
+    from .training.run import resume
+
+    return resume(
+        run,
+        overrides,
+        config=config,
+        device=device,
+        without=without,
+        trust=trust,
+        restart=restart,
+    )
 
 
 def sample(
@@ -169,7 +178,7 @@ def sample(
 def evaluate(
     model: Diffusion | str | PathLike[str],
     *,
-    batch_size: int = LOOK,
+    batch_size: int = EVALUATION_BATCH,
     device: torch.device | str | None = None,
     trust: bool = False,
     **protocol: Any,
@@ -179,18 +188,17 @@ def evaluate(
     Keywords say how it is evaluated: ``metrics``, ``samples``, ``seed``, ``features``,
     ``precision``. Where, as for :func:`sample`.
     """
-    from .evaluation.evaluation import Protocol, evaluate
+    from .evaluation.evaluation import EvaluationProtocol, evaluate
     from .objective.diffusion import Diffusion
     from .sampling.draw import evaluating
 
     model = model if isinstance(model, Diffusion) else load(model, device=device, trust=trust)
     try:
-        asked = Protocol(**protocol)
+        asked = EvaluationProtocol(**protocol)
     except (TypeError, ValueError) as error:
-        known = ", ".join(field.name for field in attrs.fields(Protocol))
+        known = ", ".join(field.name for field in attrs.fields(EvaluationProtocol))
         raise ConfigError(f"{error.args[0]}; evaluate takes {known}") from error
-    data = parts_of(model).data
-    assert data is not None, "a model is assembled with data"
+    data = parts_of(model).dataset()
     with evaluating(model):
         return evaluate(model, data, asked, batch_size=batch_size, device=device)
 

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ..contracts.level import Level
-from .slack import Slack, evenly, slack
+from .slack import Slack, cell_widths, slack
 from .survey import ROUNDING, Survey, survey, survey_steps
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _fall(seen: Survey) -> Fall | None:
 
 def _slack(seen: Survey, steps: int | None) -> Slack:
     """Share against slack as if every moment lost the same."""
-    cost = evenly(seen.t) if steps is None else torch.full_like(seen.t, 1 / steps)
+    cost = cell_widths(seen.t) if steps is None else torch.full_like(seen.t, 1 / steps)
     finite = seen.w.isfinite()
     return slack(seen.w[finite], cost[finite], _PER_TIME)
 

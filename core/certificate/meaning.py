@@ -68,7 +68,7 @@ def _power(slope: float) -> str:
     return "a constant" if not rounded else "SNR" if rounded == 1 else f"SNR^{rounded:g}"
 
 
-def in_words(weighting: Weighting, schedule: Schedule, process: Process) -> list[str]:
+def describe_weighting(weighting: Weighting, schedule: Schedule, process: Process) -> list[str]:
     """Sentences about ``weighting`` under a schedule and a process."""
     ready = weighting.prepare(schedule, process)
     low, high = schedule.log_snr(torch.tensor(_SPAN, dtype=torch.float64)).tolist()

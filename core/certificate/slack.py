@@ -114,14 +114,14 @@ def isotonic_quantile(w: Tensor, cost: Tensor, price: float) -> Tensor:
 # -- what a moment costs
 
 
-def evenly(t: Tensor) -> Tensor:
+def cell_widths(t: Tensor) -> Tensor:
     """[n] without a run: the time around each look."""
     edges = torch.cat([t[:1], (t[1:] + t[:-1]) / 2, t[-1:]])
     return edges.diff()
 
 
 @attrs.frozen(eq=False)
-class Curve:
+class LossCurve:
     """What a run loses at each level: the ELBO's density over lambda, in bits per dimension."""
 
     log_snr: Tensor  # [K] centres of the bins
@@ -129,7 +129,7 @@ class Curve:
     unit: str
 
     @classmethod
-    def of_log(cls, log: Iterable[Mapping[str, Any]], run: str) -> Curve:
+    def of_log(cls, log: Iterable[Mapping[str, Any]], run: str) -> LossCurve:
         """From the log of a run, averaged over the last quarter of its steps."""
         rows = [row for row in log if "elbo_by_level" in row.get("curves", {})]
         if not rows:
@@ -154,7 +154,7 @@ class Curve:
         """[n] each look's part of its bin, by the lambda around it: in all, bits per dimension."""
         inner = (self.log_snr[1:] + self.log_snr[:-1]) / 2
         index = torch.bucketize(log_snr, inner)
-        around = evenly(-log_snr).clamp(min=_TINY)
+        around = cell_widths(-log_snr).clamp(min=_TINY)
         whole = torch.zeros_like(self.density).index_add(0, index, around)
         return self.density[index].clamp(min=0) * self.width * around / whole[index]
 
@@ -163,7 +163,7 @@ def slack_on_run(
     weighting: Weighting,
     schedule: Schedule,
     process: Process,
-    curve: Curve,
+    curve: LossCurve,
     steps: int | None = None,
 ) -> Slack:
     """Of a prepared weighting, where a run says what each level loses."""

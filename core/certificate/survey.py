@@ -95,7 +95,7 @@ def survey(weighting: Weighting, schedule: Schedule, process: Process) -> Survey
     return _with_ends(Survey(t[new], w[new], slopes), weighting, schedule, process)
 
 
-def levels(t: Tensor, schedule: Schedule, process: Process, steps: int | None = None) -> Level:
+def levels_at(t: Tensor, schedule: Schedule, process: Process, steps: int | None = None) -> Level:
     """The levels of times ``t``, or of the nearest steps of discrete time."""
     if steps is None:
         return Level.of(t, schedule, process)

@@ -1,28 +1,56 @@
-"""The application and its commands."""
+"""The application: the commands that must work when plugins do not, and those plugins bring."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from . import (
-    bench,
-    compare,
-    evaluate,
-    explain,
-    export,
-    figures,
-    new_plugin,
-    plugins,
-    presets,
-    sample,
-    theory,
-    train,
-    weighting,
-)
+from . import evaluate, explain, export, plugins, presets, sample, train
+
+
+class Commands(TyperGroup):
+    """Our own commands first; any other name is asked of the registry."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Every name, in the order of help."""
+        from ..registry.components import installed
+
+        own = super().list_commands(ctx)
+        return [*own, *(name for name in installed().commands() if name not in own)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name, None where there is none."""
+        return super().get_command(ctx, cmd_name) or _of_plugin(cmd_name)
+
+
+def _of_plugin(name: str) -> Any:
+    from ..errors import PluginError
+    from ..registry.components import installed
+
+    found = installed().commands().get(name)
+    if found is None:
+        return None
+    alone = typer.Typer(
+        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
+    )
+    try:
+        alone.command(name)(found.load())
+    except PluginError as error:  # help goes on without it; whoever calls it is told why
+        alone.command(name, help=f"Broken: {error}")(_broken(error))
+    return typer.main.get_command(alone)
+
+
+def _broken(error: Exception) -> Any:
+    def fail() -> None:
+        raise error
+
+    return fail
+
 
 app = typer.Typer(
+    cls=Commands,
     name="elbowroom",
     help="Diffusion objectives as variational bounds, for every noise process.",
     no_args_is_help=True,
@@ -31,11 +59,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_COMMANDS = (
-    *(plugins, presets, explain, weighting, theory, figures),
-    *(train, sample, evaluate, compare, bench, export, new_plugin),
-)
-for _command in _COMMANDS:
+for _command in (plugins, presets, explain, train, sample, evaluate, export):
     _command.register(app)
 
 

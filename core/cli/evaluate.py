@@ -9,36 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .show import JSON, Device, Precision, Trust, console, number, print_json, table
+from .options import (
+    JSON,
+    Checkpoint,
+    Device,
+    Features,
+    Metrics,
+    Overrides,
+    Precision,
+    Run,
+    Samples,
+    Seed,
+    Trust,
+)
+from .output import console, number, print_json, table
 
 if TYPE_CHECKING:
     from ..evaluation.evaluation import Progress
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like sampler.steps=32."),
-]
-Metrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="SPEC",
-        help="A name, or '{name: kid, block: 500}'; several times for several. Default: "
-        "bpd, fid, kid, is and neighbours, as far as they fit the data.",
-    ),
-]
-Features = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NETWORK",
-        help="classifier (default), inception, inception:FILE or ./my.py:Network.",
-    ),
-]
-Samples = Annotated[int, typer.Option(metavar="N", min=2, help="How many samples to draw.")]
-Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")]
 FAILED = 1  # a metric did: what the others say is written all the same
-Checkpoint = Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -69,10 +58,10 @@ def evaluate(
 
     Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
     """
-    from ..contracts.metric import LOOK
-    from ..evaluation.evaluation import Protocol, evaluate_run
+    from ..contracts.metric import EVALUATION_BATCH
+    from ..evaluation.evaluation import EvaluationProtocol, evaluate_run
 
-    protocol = Protocol(
+    protocol = EvaluationProtocol(
         metrics=tuple(metric or ()),
         features=features,
         samples=samples,
@@ -86,7 +75,7 @@ def evaluate(
             tuple(overrides or ()),
             protocol,
             out=out,
-            batch_size=batch_size or LOOK,
+            batch_size=batch_size or EVALUATION_BATCH,
             device=device,
             trust=trust,
             progress=progress,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .show import JSON, console, print_json, table
+from .options import JSON
+from .output import console, print_json, table
 
 if TYPE_CHECKING:
     from ..config.explain import Explanation

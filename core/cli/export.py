@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .show import JSON, Trust, console, print_json
+from .options import JSON, Trust
+from .output import console, print_json
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
 Out = Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; new or empty.")]

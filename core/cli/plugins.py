@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from . import doctor
-from .show import JSON, console, print_json, table
+from .options import JSON
+from .output import console, print_json, table
 
 if TYPE_CHECKING:
     from ..registry.components import Plugin, Registry
@@ -29,9 +30,9 @@ def plugins(context: typer.Context, json: JSON = False) -> None:
     if context.invoked_subcommand is not None:
         return
 
-    from ..registry.components import registry
+    from ..registry.components import installed
 
-    found = registry()
+    found = installed()
     if json:
         print_json(describe(found))
         return

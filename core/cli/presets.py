@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from .show import JSON, console, print_json, table
+from .options import JSON
+from .output import console, print_json, table
 
 
 def register(app: typer.Typer) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .show import JSON, Device, Precision, Trust, console, print_json
+from .options import JSON, Device, Precision, Trust
+from .output import console, print_json
 
 
 def register(app: typer.Typer) -> None:

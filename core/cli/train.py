@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .show import JSON, Device, Trust, console, print_json
+from .options import JSON, Device, Trust
+from .output import console, print_json
 
 if TYPE_CHECKING:
     from ..training.loop import RunResult

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..errors import ConfigError, IncompatibleError
-from .reader import component
+from .reader import component_spec
 from .sections import Config
 from .sizes import check_example, check_network, check_path
 from .spec import ComponentSpec, build_nested
@@ -33,6 +33,15 @@ class Parts:
     data: Dataset | None
     spec: DataSpec | None  # the form of the data, known also where the data itself is not needed
     sampler: Sampler | None
+
+    def dataset(self) -> Dataset:
+        """The data itself, looked for now where the parts were built without it."""
+        if self.data is not None:
+            return self.data
+        if self.config.data is None:
+            raise ConfigError("data: a run needs a data set, and this config names none")
+        data: Dataset = self.config.data.build()
+        return data
 
 
 def build_parts(
@@ -63,7 +72,7 @@ def build_parts(
 def natural_schedule(process: Process, registry: Registry | None = None) -> ComponentSpec:
     """The schedule a process uses where a config names none."""
     given = {"name": process.natural_schedule, **process.natural_schedule_options()}
-    return component("schedule", given, registry=registry, path="schedule")
+    return component_spec("schedule", given, registry=registry, path="schedule")
 
 
 def settled(config: Config, spec: DataSpec | None) -> Config:

@@ -1,12 +1,12 @@
 """Presets: configs shipped as package data and named without a path.
 
-elbowroom's own lie in its folder ``presets``; a plugin announces its own by the hook ``presets``.
-The first line of a preset is a comment that says what it is for.
+A plugin announces them by the hook ``presets``, ours too. The first line of a preset is a comment
+that says what it is for.
 """
 
 from __future__ import annotations
 
-from importlib import metadata, resources
+from importlib import resources
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -43,25 +43,19 @@ def presets(registry: Registry | None = None) -> dict[str, Preset]:
     found as ``distribution/name``.
     """
     if registry is None:
-        from ..registry.components import registry as installed
+        from ..registry.components import installed
 
         registry = installed()
-    own = Owner("elbowroom", metadata.version("elbowroom"))
     found = {}
-    for file in (resources.files("elbowroom.config") / "presets").iterdir():
-        if file.name.endswith(".yaml"):
-            name = file.name.removesuffix(".yaml")
-            found[name] = _read(name, own, file)
     for name, (owner, location) in registry.presets().items():
         package, _, path = location.partition(":")
-        key = f"{owner.distribution}/{name}" if name in found else name
         try:
             file = resources.files(package).joinpath(*path.split("/"))
         except Exception as error:  # importing a plugin's package may raise anything
-            found[key] = Preset(key, owner, "", f"{location}: {error}")
+            found[name] = Preset(name, owner, "", f"{location}: {error}")
         else:
-            found[key] = _read(key, owner, file)
-    return dict(sorted(found.items()))
+            found[name] = _read(name, owner, file)
+    return found
 
 
 def preset_text(preset: Preset) -> str:

@@ -353,8 +353,8 @@ class Reading:
         if not name or not name.isprintable():
             return self._refuse(name, f"the name of a {kind}", name_trail)
         try:
-            component = self._find(kind, name, trail, name_trail)
-            cls = component.load()
+            component_spec = self._find(kind, name, trail, name_trail)
+            cls = component_spec.load()
             schema = options_of(cls)
         except PluginError as error:
             return self.wrong(name_trail, str(error))
@@ -366,12 +366,12 @@ class Reading:
         if len(self.problems) > before:
             return INVALID
         if is_reference(name):
-            name = component.name  # holds from any folder
+            name = component_spec.name  # holds from any folder
         return ComponentSpec(
             kind=kind,
             name=name,
             options=options,
-            component=component,
+            component=component_spec,
             given=_resolved(name, options, given),
             path=dotted(trail),
         )
@@ -390,9 +390,9 @@ class Reading:
         name = name_of(cls)
         try:
             found = self._find(kind, name, trail, trail)
-            component = found if found.load() is cls else None
+            component_spec = found if found.load() is cls else None
         except PluginError:
-            component = None
+            component_spec = None
         try:
             given = describe_instance(instance)
         except (NotPlainError, PluginError):
@@ -402,14 +402,14 @@ class Reading:
             kind=kind,
             name=name,
             options=options,
-            component=component,
+            component=component_spec,
             given=given,
             path=dotted(trail),
             instance=instance,
         )
 
 
-def component(
+def component_spec(
     kind: str,
     given: Any,
     registry: Registry | None = None,
@@ -418,7 +418,7 @@ def component(
 ) -> ComponentSpec:
     """One component from a name, a mapping with ``name`` and options, or an instance."""
     if registry is None:
-        from ..registry.components import registry as installed
+        from ..registry.components import installed
 
         registry = installed()
     reading = Reading(registry, base)

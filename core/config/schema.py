@@ -20,9 +20,9 @@ from typing import Any, get_type_hints
 import attrs
 
 from ..errors import PluginError
-from ..registry.component import CONTRACTS
+from ..registry.kinds import KINDS
 
-_KINDS = {target.replace(":", "."): kind for kind, target in CONTRACTS.items()}
+_KINDS = {kind.contract.replace(":", "."): kind.name for kind in KINDS.values()}
 """Contract class -> kind; by name, so that asking imports nothing."""
 
 SUPPLIED = frozenset({"signature", "data"})

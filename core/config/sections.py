@@ -30,7 +30,7 @@ from ..errors import ConfigError, did_you_mean
 from .messages import show
 from .override import Overrides, apply_overrides
 from .preset import Preset, preset_text, presets
-from .reader import Reading, component
+from .reader import Reading, component_spec
 from .spec import ComponentSpec, NotPlainError, plain
 from .yaml_reader import Document, Trail, read_file, read_yaml, write_yaml
 
@@ -44,7 +44,7 @@ __all__ = [
     "Objective",
     "Preset",
     "Train",
-    "component",
+    "component_spec",
     "dump_yaml",
     "load_config",
     "parse_spec",
@@ -136,7 +136,7 @@ def load_config(
     the code it names may be executed; all else is the user's own word.
     """
     if registry is None:
-        from ..registry.components import registry as installed
+        from ..registry.components import installed
 
         registry = installed()
     document, base = _document(source, registry)

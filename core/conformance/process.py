@@ -18,7 +18,7 @@ from ..contracts.process import Process, Step
 from ..contracts.schedule import Schedule
 from ..objective.loss import bound
 from ..randomness.noise import Noise
-from ..registry.components import registry
+from ..registry.components import installed
 from .law import chi_square, close, ensure, run
 from .oracle import TableOracle, every_state
 
@@ -50,7 +50,7 @@ class _Setting:
 def check_process(process: Process, schedule: Schedule | None = None) -> None:
     """Every law of a process, under ``schedule`` or the process's natural one."""
     if schedule is None:
-        schedule = registry().find("schedule", process.natural_schedule).load()()
+        schedule = installed().find("schedule", process.natural_schedule).load()()
     table = TableOracle(
         torch.tensor([[0, 1], [2, 2], [1, 0]]), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     )

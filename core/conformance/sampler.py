@@ -14,7 +14,7 @@ from ..contracts.process import Process
 from ..contracts.sampler import Sampler
 from ..contracts.schedule import Schedule
 from ..randomness.noise import Noise
-from ..registry.components import registry
+from ..registry.components import installed
 from .law import chi_square, ensure, run
 from .oracle import TableOracle
 
@@ -56,7 +56,7 @@ def _models() -> list[OracleModel]:
     table = TableOracle(
         torch.tensor([[0, 1], [2, 2], [1, 0]]), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     )
-    found, models = registry(), []
+    found, models = installed(), []
     for component in found.components("process").values():
         process = component.load()().bind(_SPEC)
         schedule = found.find("schedule", process.natural_schedule).load()()

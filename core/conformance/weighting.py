@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import attrs
 import torch
 
-from ..certificate.meaning import HINT, in_words
+from ..certificate.meaning import HINT, describe_weighting
 from ..contracts.level import Level
 from ..contracts.process import Process
 from ..contracts.schedule import Schedule
 from ..contracts.weighting import Weighting
-from ..registry.components import registry
+from ..registry.components import installed
 from .law import close, ensure, run
 
 Settings = list[tuple[Process, Schedule]]
@@ -39,12 +39,14 @@ def check_weighting(weighting: Weighting) -> str:
 def _report(weighting: Weighting, settings: Settings) -> Iterator[str]:
     for process, schedule in settings:
         yield f"{weighting!r} under {process}, {schedule}:"
-        yield from (f"  {sentence}" for sentence in in_words(weighting, schedule, process))
+        yield from (
+            f"  {sentence}" for sentence in describe_weighting(weighting, schedule, process)
+        )
     yield HINT
 
 
 def _settings() -> Settings:
-    found = registry()
+    found = installed()
     settings = []
     for name in ("gaussian", "masked"):
         process = found.find("process", name).load()()

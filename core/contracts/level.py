@@ -71,7 +71,7 @@ class Level:
     def over(self, x: Tensor, dtype: torch.dtype | None = None) -> Level:
         """The same level shaped to broadcast against ``x`` [B, *D], in ``dtype`` if given."""
 
-        return self._map(lambda value: spread(value, x, dtype))
+        return self._map(lambda value: broadcast_over(value, x, dtype))
 
     def select(self, index: Tensor | slice | int) -> Level:
         """The levels of some of the samples; one level for all stays that."""
@@ -99,7 +99,7 @@ class Level:
         )
 
 
-def spread(value: Tensor, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+def broadcast_over(value: Tensor, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """``value`` [B] or [B, *D] (or one number) shaped to broadcast against ``x`` [B, *D]."""
     if value.ndim:
         value = value.reshape(*value.shape, *(1,) * (x.ndim - value.ndim))

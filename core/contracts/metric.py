@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-LOOK = 250
+EVALUATION_BATCH = 250
 """Examples and samples looked at at once, unless told; what metrics keep is kept by this too."""
 
 
@@ -54,7 +54,7 @@ class Subject:
     data: Dataset
     model: Diffusion | None = None  # in evaluation mode; None: samples from elsewhere
     seed: int = 0
-    batch_size: int = LOOK  # how much to look at at once
+    batch_size: int = EVALUATION_BATCH  # how much to look at at once
     device: torch.device | str = "cpu"
     _shared: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
 

@@ -16,7 +16,7 @@ import attrs
 
 from ..errors import AnswerError
 from .level import Level
-from .trajectory import Path, precision
+from .trajectory import Trajectory, level_precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,18 +96,18 @@ class Sampler(ABC):
         t = GRIDS[self.grid](self.steps, model.schedule)
         return Level.of(t, model.schedule, model.process)
 
-    def path(self, model: Model, noise: Noise, cond: Tensor | None) -> Path:
+    def path(self, model: Model, noise: Noise, cond: Tensor | None) -> Trajectory:
         """What stays the same from noise to data, guidance included."""
         if self.guidance != 1:
             model = model.guided(self.guidance)
-        return Path(model, noise, cond, self)
+        return Trajectory(model, noise, cond, self)
 
-    def finish(self, path: Path, z: Tensor, levels: Level) -> Frame:
+    def finish(self, path: Trajectory, z: Tensor, levels: Level) -> Frame:
         """The last frame: z decoded, with one more look at the samples that need it."""
         process = path.process
         rows = process.needs_last_look(z).nonzero().squeeze(1)
         last = rows.new_full((len(z),), len(levels.log_snr) - 1, device=levels.log_snr.device)
-        end = levels.select(last).over(z, precision(z))
+        end = levels.select(last).over(z, level_precision(z))
         x = process.decode(z, None, end, path.noise)
         if len(rows):
             part, level = z[rows], end.select(rows)
@@ -123,7 +123,7 @@ class SteppingSampler(Sampler):
     """A sampler whose batch walks the grid together: give the rule for one step."""
 
     @abstractmethod
-    def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
+    def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:
         """z at ``step.to``, from z at ``step.level``; ask the network through ``path.predict``."""
 
     def frames(

@@ -81,7 +81,7 @@ class NonFinitePredictionError(ElbowroomError):
     """What a network said on the way of a sample is no prediction."""
 
 
-class Path:
+class Trajectory:
     """The way of a batch of samples through a model, by a sampler."""
 
     def __init__(self, model: Model, noise: Noise, cond: Tensor | None, by: Sampler) -> None:
@@ -128,7 +128,7 @@ class Path:
             self.calls[rows] += 1
             cond = None if cond is None else cond[rows]
         with torch.no_grad():
-            prediction = self.model.predict(z, level.over(z, precision(z)), cond)
+            prediction = self.model.predict(z, level.over(z, level_precision(z)), cond)
             if hasattr(prediction, "sound"):  # a process's own kind of prediction need not say
                 self._watch(z, prediction.sound(), level, rows)
         return prediction
@@ -189,7 +189,7 @@ class Path:
         )
 
 
-def precision(z: Tensor) -> torch.dtype:
+def level_precision(z: Tensor) -> torch.dtype:
     """The precision of levels beside z: its own, or float64 beside integers, which have none."""
     import torch
 

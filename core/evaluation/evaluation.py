@@ -29,12 +29,12 @@ from torch import Tensor
 
 from ..config.assembly import build_parts
 from ..config.schema import options_of
-from ..config.sections import Config, component, parse_spec, to_plain
+from ..config.sections import Config, component_spec, parse_spec, to_plain
 from ..config.sizes import check_labels
 from ..config.spec import ComponentSpec
 from ..conformance.answers import check_figures, untouched
 from ..contracts.dataset import Dataset
-from ..contracts.metric import LOOK, Figure, Metric, Subject, as_figure
+from ..contracts.metric import EVALUATION_BATCH, Figure, Metric, Subject, as_figure
 from ..errors import ElbowroomError, IncompatibleError
 from ..files.atomic import replace_file
 from ..files.json_file import JSONFileError, is_count, read_json
@@ -56,7 +56,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @attrs.frozen(kw_only=True)
-class Protocol:
+class EvaluationProtocol:
     """How a model is evaluated: two figures are comparable where this agrees."""
 
     metrics: tuple[Any, ...] = ()  # names or mappings; none: the usual ones
@@ -84,14 +84,14 @@ class Protocol:
 
     def _spec(self, given: Any) -> ComponentSpec:
         wanted = parse_spec(given) if isinstance(given, str) else given
-        spec = component("metric", wanted, path="--metric")
+        spec = component_spec("metric", wanted, path="--metric")
         if self.features is None or spec.component is None:
             return spec
         says = isinstance(wanted, Mapping) and "features" in wanted
         if says or "features" not in options_of(spec.component.load()).named:
             return spec
         named = {"name": wanted} if isinstance(wanted, str) else dict(wanted)
-        return component("metric", {**named, "features": self.features}, path="--metric")
+        return component_spec("metric", {**named, "features": self.features}, path="--metric")
 
 
 @attrs.frozen(eq=False)
@@ -118,9 +118,9 @@ class Evaluation:
 def evaluate(
     model: Diffusion,
     data: Dataset,
-    protocol: Protocol | None = None,
+    protocol: EvaluationProtocol | None = None,
     *,
-    batch_size: int = LOOK,
+    batch_size: int = EVALUATION_BATCH,
     device: torch.device | str | None = None,
     of: Mapping[str, Any] | None = None,
     progress: Progress = lambda *_: None,
@@ -130,7 +130,7 @@ def evaluate(
     On ``device``, or the accelerator the model is on, or what there is. ``of`` is what every figure
     shall say of the model.
     """
-    protocol = protocol or Protocol()
+    protocol = protocol or EvaluationProtocol()
     check_labels(protocol.samples)
     with working(model, device, protocol.precision) as there:
         subject = Subject(data, model, protocol.seed, batch_size, there)
@@ -140,7 +140,7 @@ def evaluate(
 def _found(
     subject: Subject,
     model: Diffusion,
-    protocol: Protocol,
+    protocol: EvaluationProtocol,
     of: Mapping[str, Any],
     progress: Progress,
 ) -> Evaluation:
@@ -203,7 +203,7 @@ def _found(
 
 
 def _prepared(
-    protocol: Protocol, subject: Subject, progress: Progress
+    protocol: EvaluationProtocol, subject: Subject, progress: Progress
 ) -> tuple[dict[str, Metric], dict[str, str], dict[str, str]]:
     """The metrics that fit, why others do not, and what failed.
 
@@ -240,7 +240,9 @@ def _on_its_own(name: str, failed: dict[str, str]) -> Iterator[None]:
         failed.setdefault(name, str(error) if isinstance(error, ElbowroomError) else cause(error))
 
 
-def labels_like(data: Dataset, count: int, seed: int, batch_size: int = LOOK) -> Tensor | None:
+def labels_like(
+    data: Dataset, count: int, seed: int, batch_size: int = EVALUATION_BATCH
+) -> Tensor | None:
     """[count] labels as often as in the data: each is that of a test example drawn at random.
 
     The draw is keyed by (seed, number of the sample), so a sample's label does not depend on how
@@ -298,16 +300,16 @@ def evaluation_folder(run: str | PathLike[str], overrides: Iterable[str] = ()) -
 def evaluate_run(
     run: str | PathLike[str],
     overrides: Sequence[str] = (),
-    protocol: Protocol | None = None,
+    protocol: EvaluationProtocol | None = None,
     *,
     out: str | PathLike[str] | None = None,
-    batch_size: int = LOOK,
+    batch_size: int = EVALUATION_BATCH,
     device: torch.device | str | None = None,
     trust: bool = False,
     progress: Progress = lambda *_: None,
 ) -> EvaluationReport:
     """Evaluate the averaged weights of a run and write down what was found."""
-    protocol = protocol or Protocol()
+    protocol = protocol or EvaluationProtocol()
     loaded = load_run(run, overrides, protocol.checkpoint, device=device, trust=trust)
     config = loaded.folder.config(overrides)
     data = build_parts(config).data
@@ -420,8 +422,8 @@ __all__ = [
     "USUAL_METRICS",
     "Config",
     "Evaluation",
+    "EvaluationProtocol",
     "EvaluationReport",
-    "Protocol",
     "evaluate",
     "evaluate_run",
     "evaluation_folder",

@@ -25,7 +25,7 @@ def replace_file(path: Path, content: bytes) -> None:
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
-    force(path.parent)
+    flush_to_disk(path.parent)
 
 
 def write_forced(path: Path, content: bytes) -> None:
@@ -36,7 +36,7 @@ def write_forced(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def force(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     """Make the system write to disk what it holds of a file or folder."""
     if os.name != "posix" and path.is_dir():
         return  # only there can a folder be opened

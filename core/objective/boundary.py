@@ -13,7 +13,7 @@ import torch
 
 from ..contracts.dataset import Split
 from ..randomness.noise import Noise
-from ..randomness.shuffle import some
+from ..randomness.shuffle import some_of
 from .diffusion import Diffusion
 from .loss import ends
 
@@ -26,7 +26,7 @@ _SEED, _STEP = 0, 2**31 - 3  # a step that nobody else asks for
 def boundary(model: Diffusion, split: Split, device: torch.device) -> float:
     """Prior KL and reconstruction in bits per dimension, the mean over some examples."""
     process, dims = model.process, model.process.data.dims
-    rows = some(min(_EXAMPLES, math.ceil(_ELEMENTS / dims)), len(split), _SEED)
+    rows = some_of(min(_EXAMPLES, math.ceil(_ELEMENTS / dims)), len(split), _SEED)
     total = torch.zeros((), dtype=torch.float64, device=device)
     for part in rows.split(_AT_ONCE):
         x = process.encode(split.take(part).x.to(device))

@@ -19,7 +19,7 @@ import attrs
 import torch
 from torch import Tensor
 
-from ..contracts.level import Level, spread
+from ..contracts.level import Level, broadcast_over
 from ..contracts.process import Process
 from ..contracts.schedule import Schedule
 from ..contracts.time_sampler import TimeSampler, stratified
@@ -123,7 +123,7 @@ class Objective:
         """The losses of encoded data ``x`` [B, *D] at times drawn from ``noise``."""
         t, density = self.times.draw(noise)
         exact = self.level(t)  # [B] float64
-        weight = spread(self.weighting.plain_weight(exact), x)
+        weight = broadcast_over(self.weighting.plain_weight(exact), x)
         penalty = self.weighting.penalty(exact)
 
         level = exact.over(x, torch.promote_types(torch.get_default_dtype(), torch.float32))
@@ -135,7 +135,7 @@ class Objective:
 
         losses = total(weight, plain) + penalty
         loss = self.normaliser(losses, self.process.units(z), mean_over_ranks)
-        elbo = total(spread(exact.elbo_weight, x), plain.detach())
+        elbo = total(broadcast_over(exact.elbo_weight, x), plain.detach())
         return Losses(loss, losses.detach(), elbo, exact.per_example())
 
 

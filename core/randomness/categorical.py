@@ -7,7 +7,7 @@ never come and the samples are sharper than the model, the more so the larger th
 
 Logits of minus infinity forbid a value. NaN, plus infinity, or nothing but forbidden values make no
 distribution: that is refused on a CPU; on an accelerator, which is not made to wait, whoever asked
-for the logits notices (:class:`elbowroom.contracts.trajectory.Path` does).
+for the logits notices (:class:`elbowroom.contracts.trajectory.Trajectory` does).
 """
 
 from __future__ import annotations

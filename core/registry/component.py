@@ -1,8 +1,8 @@
 """Components: what a plugin supplies, and who supplied it.
 
-A component is a class of one *kind* (a weighting, a process, ...) under a name. It is kept as the
-class itself or as ``"module:Class"``, which is imported only when the component is used: listing
-every component imports neither torch nor any network.
+A component is a class (a command: a function) of one *kind* under a name. It is kept as it is or as
+``"module:Class"``, which is imported only when the component is used: listing every component
+imports neither torch nor any network.
 """
 
 from __future__ import annotations
@@ -21,38 +21,7 @@ import attrs
 
 from ..errors import PluginError
 from .importing import UserInterrupt, importing
-
-KINDS: Mapping[str, str] = {
-    "process": "processes",
-    "schedule": "schedules",
-    "weighting": "weightings",
-    "denoiser": "denoisers",
-    "sampler": "samplers",
-    "time_sampler": "time_samplers",
-    "dataset": "datasets",
-    "metric": "metrics",
-    "launcher": "launchers",
-    "exporter": "exporters",
-}
-"""Kind -> the hook that registers components of it."""
-
-CONTRACTS: Mapping[str, str] = {
-    "process": "elbowroom.contracts.process:Process",
-    "schedule": "elbowroom.contracts.schedule:Schedule",
-    "weighting": "elbowroom.contracts.weighting:Weighting",
-    "denoiser": "elbowroom.contracts.denoiser:Denoiser",
-    "sampler": "elbowroom.contracts.sampler:Sampler",
-    "time_sampler": "elbowroom.contracts.time_sampler:TimeSampler",
-    "dataset": "elbowroom.contracts.dataset:Dataset",
-    "metric": "elbowroom.contracts.metric:Metric",
-    "launcher": "elbowroom.contracts.launcher:Launcher",
-    "exporter": "elbowroom.contracts.exporter:Exporter",
-}
-"""Kind -> the class its components derive from.
-
-Code may be named by reference for other purposes too (a metric's feature network): that may be
-any class.
-"""
+from .kinds import KINDS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """What a component may be called: none of ``/ : = ,`` or space, which mean more in a config."""
@@ -104,7 +73,7 @@ class Component:
     kind: str
     name: str
     owner: Owner
-    target: type[Any] | str  # the class, or "module:Class"
+    target: Any  # the class or function, or "module:Class"
 
     @property
     def reference(self) -> str:
@@ -113,8 +82,8 @@ class Component:
             return self.target
         return f"{self.target.__module__}:{self.target.__qualname__}"
 
-    def load(self) -> type[Any]:
-        """The class, checked against the contract of its kind."""
+    def load(self) -> Any:
+        """The class (of a command: the function), checked against the contract of its kind."""
         found = self.target
         if isinstance(found, str):
             try:
@@ -128,11 +97,16 @@ class Component:
                 ) from error
         return self._checked(found)
 
-    def _checked(self, found: Any) -> type[Any]:
+    def _checked(self, found: Any) -> Any:
+        kind = KINDS.get(self.kind)
+        if kind is not None and not kind.is_class:
+            if not inspect.isfunction(found):
+                raise PluginError(f"{self._described()} must be a function, not {found!r}")
+            return found
         if not isinstance(found, type):
             raise PluginError(f"{self._described()} must be a class, not {found!r}")
-        if self.kind in CONTRACTS:
-            contract = import_target(CONTRACTS[self.kind])
+        if kind is not None:
+            contract = import_target(kind.contract)
             if not issubclass(found, contract):
                 raise PluginError(
                     f"{self._described()} is {found.__qualname__!r}, which does not derive from "
@@ -142,6 +116,11 @@ class Component:
             missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
             raise PluginError(f"{self._described()} is abstract: it does not define {missing}")
         return found
+
+    def python_form(self) -> Any:
+        """The function a command names as its form in Python; None where it names none."""
+        target = getattr(self.load(), "python_form", None)
+        return None if target is None else import_target(target)
 
     def _described(self) -> str:
         return f"{self.kind.replace('_', ' ')} {self.name!r} of {self.owner}"

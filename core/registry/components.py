@@ -23,25 +23,27 @@ import attrs
 import pluggy
 
 from ..errors import ConfigError, PluginError, did_you_mean
-from .component import CONTRACTS, KINDS, Component, Owner
+from .component import Component, Owner
 from .discovery import allowed, announcements, normalised
 from .hooks import Hooks
+from .kinds import KINDS
 from .plugin import Failure, Plugin, load_plugin
 from .reference import find_reference, is_reference
 from .trust import Vetting
 
 __all__ = [
-    "CONTRACTS",
     "KINDS",
     "Component",
     "Failure",
     "Owner",
     "Plugin",
     "Registry",
-    "registry",
+    "installed",
     "reset_registry",
 ]
 
+
+OURS = "elbowroom"  # this distribution
 
 _T = TypeVar("_T")
 
@@ -105,7 +107,14 @@ class Registry:
         The place is ``"package:path/in/package.yaml"``.
         """
         table = self._presets
-        return _by_name({n: [(o, (o, place)) for o, place in found] for n, found in table.items()})
+        return _by_name(
+            {n: [(o, (o, place)) for o, place in found] for n, found in table.items()}, ours=True
+        )
+
+    def commands(self) -> dict[str, Component]:
+        """Every command by the name that calls it; another's never takes the place of ours."""
+        table = self._components["command"]
+        return _by_name({n: [(c.owner, c) for c in found] for n, found in table.items()}, ours=True)
 
     def find(
         self,
@@ -166,7 +175,7 @@ class Registry:
         names = sorted(self._components[kind])
         lines = [
             f"unknown {_words(kind)} {name!r}{did_you_mean(name, names)}; "
-            f"known {_words(KINDS[kind])}: {', '.join(names) or 'none'}"
+            f"known {KINDS[kind].plural}: {', '.join(names) or 'none'}"
         ]
         elsewhere = [
             _words(other) for other, by_name in self._components.items() if name in by_name
@@ -184,7 +193,7 @@ class Registry:
             said = (
                 f"{theirs[0].distribution} {theirs[0].version} supplies no {_words(kind)} {name!r}"
                 f"{did_you_mean(name, names)}; "
-                f"its {_words(KINDS[kind])}: {', '.join(names) or 'none'}"
+                f"its {KINDS[kind].plural}: {', '.join(names) or 'none'}"
             )
         else:
             present = sorted({plugin.distribution for plugin in self.plugins})
@@ -217,11 +226,12 @@ class Registry:
 # -- small words
 
 
-def _by_name(table: Mapping[str, list[tuple[Owner, _T]]]) -> dict[str, _T]:
+def _by_name(table: Mapping[str, list[tuple[Owner, _T]]], *, ours: bool = False) -> dict[str, _T]:
+    """Qualified where several supply a name; with ``ours``, elbowroom's own keeps it."""
     named = {}
     for name, suppliers in table.items():
         for owner, supplied in suppliers:
-            alone = len(suppliers) == 1
+            alone = len(suppliers) == 1 or (ours and owner.distribution == OURS)
             named[name if alone else f"{owner.distribution}/{name}"] = supplied
     return dict(sorted(named.items()))
 
@@ -257,7 +267,7 @@ _loaded: Registry | None = None
 _loading = False
 
 
-def registry() -> Registry:
+def installed() -> Registry:
     """The plugins installed here, loaded at first use and then kept."""
     global _loaded, _loading  # noqa: PLW0603  # a cache; the only state of this module
     with _lock:

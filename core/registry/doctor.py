@@ -22,10 +22,11 @@ from typing import Any, Literal
 import attrs
 
 from ..errors import PluginError
-from .component import KINDS, Component, cause
+from .component import Component, cause
 from .components import Registry
 from .discovery import GROUP, announcements, normalised
 from .hooks import PLUGIN_API
+from .kinds import KINDS
 from .plugin import Plugin
 
 HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "diffusers", "transformers", "torchmetrics")

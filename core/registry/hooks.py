@@ -1,18 +1,21 @@
 """Every hook, on one screen.
 
-A *registering* hook takes nothing and returns a mapping from names to components. A component is
-a class, or a ``"module:Class"`` string imported only when it is used. An *observing* hook takes
-one frozen :class:`elbowroom.RunEvent`. A plugin is any module with some of these
-functions, marked with ``@elbowroom.hookimpl`` and announced under the entry-point group
+A *registering* hook takes nothing and returns a mapping from names to components. There is one for
+each row of the table of kinds (:mod:`elbowroom.registry.kinds`), and one for presets. A component
+is a class (a command: a function), or a ``"module:Class"`` string imported only when it is used. An
+*observing* hook takes one frozen :class:`elbowroom.RunEvent`. A plugin is any module with some of
+these functions, marked with ``@elbowroom.hookimpl`` and announced under the entry-point group
 ``elbowroom``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
+
+from .kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from ..contracts.observer import RunEvent
@@ -23,53 +26,14 @@ PLUGIN_API = (1, 0)
 hookspec = pluggy.HookspecMarker("elbowroom")
 hookimpl = pluggy.HookimplMarker("elbowroom")
 
-Components = Mapping[str, "type[Any] | str"]
+Components = Mapping[str, Any]
+"""What a registering hook returns: name -> class, function, or ``"module:Class"``."""
 
 
 class Hooks(Protocol):
     """The hooks of plugin API 1 (a Protocol: specifications have no bodies)."""
 
-    # -- registering: name -> class or "module:Class"
-
-    @hookspec
-    def processes(self) -> Components:
-        """Noise processes: :class:`elbowroom.Process`."""
-
-    @hookspec
-    def schedules(self) -> Components:
-        """Log-SNR schedules: :class:`elbowroom.Schedule`."""
-
-    @hookspec
-    def weightings(self) -> Components:
-        """Weightings of the objective: :class:`elbowroom.Weighting`."""
-
-    @hookspec
-    def denoisers(self) -> Components:
-        """Networks: :class:`elbowroom.Denoiser`."""
-
-    @hookspec
-    def samplers(self) -> Components:
-        """Samplers: :class:`elbowroom.Sampler`."""
-
-    @hookspec
-    def time_samplers(self) -> Components:
-        """Where an objective is looked at: :class:`elbowroom.TimeSampler`."""
-
-    @hookspec
-    def datasets(self) -> Components:
-        """Data sets: :class:`elbowroom.Dataset`."""
-
-    @hookspec
-    def metrics(self) -> Components:
-        """Figures about samples: :class:`elbowroom.Metric`."""
-
-    @hookspec
-    def launchers(self) -> Components:
-        """Where the points of a comparison run: :class:`elbowroom.Launcher`."""
-
-    @hookspec
-    def exporters(self) -> Components:
-        """Forms a run can be written in for other libraries: :class:`elbowroom.Exporter`."""
+    # -- registering; those of the kinds follow below
 
     @hookspec
     def presets(self) -> Mapping[str, str]:
@@ -96,3 +60,15 @@ class Hooks(Protocol):
     @hookspec
     def run_ended(self, event: RunEvent) -> None:
         """A run ended; ``event.reason`` says why."""
+
+
+def _registering(kind: Kind) -> Callable[[Any], Components]:
+    def hook(self: Any) -> Components: ...  # type: ignore[empty-body]  # a specification
+
+    hook.__name__, hook.__qualname__ = kind.hook, f"Hooks.{kind.hook}"
+    hook.__doc__ = f"{kind.meaning}: name -> {kind.contract.rpartition(':')[2]}."
+    return hook
+
+
+for _kind in KINDS.values():
+    setattr(Hooks, _kind.hook, hookspec(_registering(_kind)))

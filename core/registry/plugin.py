@@ -18,13 +18,14 @@ import attrs
 import pluggy
 
 from ..errors import PluginError, did_you_mean
-from .component import KINDS, NAME, TARGET, Component, Owner, cause
+from .component import NAME, TARGET, Component, Owner, cause
 from .discovery import Announcement, normalised
 from .hooks import PLUGIN_API, Hooks
 from .importing import UserInterrupt, importing
+from .kinds import KINDS, Kind
 
-HOOKS = tuple(name for name in vars(Hooks) if not name.startswith("_"))
-REGISTERING = (*KINDS.values(), "presets")
+REGISTERING = (*(kind.hook for kind in KINDS.values()), "presets")
+HOOKS = (*REGISTERING, *(n for n in vars(Hooks) if n[0] != "_" and n not in REGISTERING))
 
 
 @attrs.frozen
@@ -175,17 +176,17 @@ def _collect(plugin: Plugin, hooks: Iterable[tuple[str, Callable[..., Any]]]) ->
     """The plugin with all that its registering hooks return."""
     components: dict[tuple[str, str], Component] = {}
     presets: dict[str, str] = {}
-    kinds = {hook: kind for kind, hook in KINDS.items()}
+    kinds = {kind.hook: kind for kind in KINDS.values()}
     for hook, function in hooks:
         for name, value in _names(hook, function()):
-            if name in presets if hook == "presets" else (kinds[hook], name) in components:
+            if name in presets if hook == "presets" else (hook, name) in components:
                 raise PluginError(f"{hook}() is there twice, and both times names {name!r}")
             if hook == "presets":
                 presets[name] = _checked_location(name, value)
             else:
-                target = _checked_target(hook, name, value)
                 kind = kinds[hook]
-                components[kind, name] = Component(kind, name, plugin.owner, target)
+                target = _checked_target(kind, name, value)
+                components[hook, name] = Component(kind.name, name, plugin.owner, target)
     return attrs.evolve(plugin, components=tuple(components.values()), presets=presets)
 
 
@@ -201,10 +202,12 @@ def _names(hook: str, returned: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _checked_target(hook: str, name: str, value: Any) -> type[Any] | str:
-    if isinstance(value, type) or (isinstance(value, str) and TARGET.fullmatch(value)):
+def _checked_target(kind: Kind, name: str, value: Any) -> Any:
+    right = isinstance(value, type) if kind.is_class else inspect.isfunction(value)
+    if right or (isinstance(value, str) and TARGET.fullmatch(value)):
         return value
-    raise PluginError(f'{hook}() gives {name!r} as {value!r}; it must be a class or "module:Class"')
+    due = 'a class or "module:Class"' if kind.is_class else 'a function or "module:function"'
+    raise PluginError(f"{kind.hook}() gives {name!r} as {value!r}; it must be {due}")
 
 
 def _checked_location(name: str, value: Any) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .components import Component, registry
+from .components import Component, installed
 from .reference import name_of, owner_of
 
 
 def named(kind: str, component: object) -> str:
     """``weighting 'min-snr' of elbowroom-min-snr 1.0.0``, or its class and file."""
     cls = type(component)
-    for name, known in registry().components(kind).items():
+    for name, known in installed().components(kind).items():
         if _is(known, cls):
             return f"{_words(kind)} {name!r} of {known.owner}"
     module = sys.modules.get(cls.__module__)

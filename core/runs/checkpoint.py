@@ -237,14 +237,14 @@ def write_checkpoint(
         for part, tensors in parts.items():
             file = aside / f"{part}.safetensors"
             save_file({name: t.contiguous() for name, t in tensors.items()}, file)
-            atomic.force(file)
+            atomic.flush_to_disk(file)
             sizes[file.name], digests[file.name] = file.stat().st_size, file_digest(file)
         write_state(aside, {**state, "step": step, "files": sizes, "sha256": digests})
-        atomic.force(aside)
+        atomic.flush_to_disk(aside)
         if final.exists():
             _remove(final)  # a damaged one: its replay has come
         aside.rename(final)
-        atomic.force(folder)
+        atomic.flush_to_disk(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise CheckpointError(_cannot_write(final, error)) from error

@@ -33,7 +33,7 @@ def place(device: torch.device | str | None = None, default_index: int = 0) -> t
     return torch.device(wanted.type, index)
 
 
-def check_name(device: str | None) -> None:
+def check_device(device: str | None) -> None:
     """A device of another machine must at least have a name that torch knows."""
     if device is not None:
         _named(device)

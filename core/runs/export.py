@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..config.sections import component
+from ..config.sections import component_spec
 from ..contracts.exporter import Exporter
 from ..errors import ElbowroomError
 from .load import load_run
@@ -29,7 +29,7 @@ def export_run(
     """
     from safetensors import SafetensorError
 
-    exporter: Exporter = component("exporter", to, path="--to").build()
+    exporter: Exporter = component_spec("exporter", to, path="--to").build()
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ElbowroomError(f"{folder} exists already and is not empty: choose another folder")

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import torch
 
-from ..config.assembly import build_model, build_parts
+from ..config.assembly import Parts, build_model, build_parts
 from ..config.sections import Config
 from ..contracts.dataset import DataSpec
 from ..errors import ElbowroomError
@@ -30,6 +30,7 @@ class Loaded:
     """A run's model with its weights."""
 
     model: Diffusion
+    parts: Parts  # what it was assembled from; data files are not looked for
     folder: RunFolder
     checkpoint: Checkpoint
 
@@ -57,10 +58,11 @@ def load_run(
     warn_of_changes(own, found)
     unchanged = config.data == own.data
     spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
-    model = build_model(build_parts(config, spec=spec))
+    parts = build_parts(config, spec=spec)
+    model = build_model(parts)
     model.trained_ends = _trained_ends(folder, config) if overrides else None
     load_weights(model, found, weights)
-    return Loaded(model.to(there).eval(), folder, found)
+    return Loaded(model.to(there).eval(), parts, folder, found)
 
 
 def _trained_ends(folder: RunFolder, config: Config) -> tuple[float, float] | None:

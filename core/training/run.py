@@ -15,7 +15,6 @@ import attrs
 
 from ..config.assembly import Parts, build_model, build_parts
 from ..config.sections import Config, load_config, to_plain
-from ..errors import ConfigError, ElbowroomError
 from ..objective.diffusion import Diffusion
 from ..objective.loss import Losses
 from ..randomness.generators import kept_generators
@@ -31,16 +30,18 @@ def train(
     config: Config,
     out: str | PathLike[str],
     *,
+    built: tuple[Parts, Diffusion] | None = None,
     device: str | None = None,
     without: Collection[str] = (),
 ) -> RunResult:
     """Run a config in the new folder ``out``; ``without`` names observers that are not told.
 
-    Under ``torchrun`` every rank calls this.
+    ``built`` is what the config describes, where it is there already. Under ``torchrun`` every rank
+    calls this.
     """
     to_plain(config)  # what cannot be written down cannot be resumed
     with ranks(device) as on:
-        return _begin(config, Path(out), on, without)
+        return _begin(config, built, Path(out), on, without)
 
 
 def resume(
@@ -83,9 +84,16 @@ def resume(
 # Models live in these functions, so that none is left when the ranks part.
 
 
-def _begin(config: Config, out: Path, on: Ranks, without: Collection[str]) -> RunResult:
-    parts, folder = build_parts(config), RunFolder(out)
-    model = _checked_model(parts, on)  # before anything is written: it may not fit together
+def _begin(
+    config: Config,
+    built: tuple[Parts, Diffusion] | None,
+    out: Path,
+    on: Ranks,
+    without: Collection[str],
+) -> RunResult:
+    folder = RunFolder(out)
+    parts, model = built or _built(config)
+    check_run(model, parts.dataset(), config.train, on)  # before anything is written
     on.positions(config.train.batch_size)
     on.first(folder.check_free)
     with alone(folder, on):
@@ -103,8 +111,8 @@ def _go_on(
     *,
     restart: bool,
 ) -> RunResult:
-    parts = build_parts(now)
-    model = _checked_model(parts, on)
+    parts, model = _built(now)
+    check_run(model, parts.dataset(), now.train, on)
     with alone(folder, on):
         if restart:
             on.first(folder.begin_again)
@@ -122,12 +130,10 @@ def alone(folder: RunFolder, on: Ranks) -> Iterator[None]:
         yield
 
 
-def _checked_model(parts: Parts, on: Ranks) -> Diffusion:
-    if parts.data is None:
-        raise ConfigError("data: a run needs a data set, and this config names none")
-    model = build_model(parts)
-    check_run(model, parts.data, parts.config.train, on)
-    return model
+def _built(config: Config) -> tuple[Parts, Diffusion]:
+    parts = build_parts(config)
+    parts.dataset()  # asked first: a network is built for data
+    return parts, build_model(parts)
 
 
 def _run(
@@ -138,19 +144,18 @@ def _run(
     without: Collection[str],
     start: Start | None = None,
 ) -> RunResult:
-    from ..registry.components import registry
+    from ..registry.components import installed
 
-    config, data = parts.config, parts.data
-    assert data is not None, "a checked model has data"
+    config = parts.config
     return fit_checked(
         model,
-        data,
+        parts.dataset(),
         folder,
         config.train,
         seed=config.seed,
         on=on,
         record={"config": to_plain(config), "provenance": provenance(config)},
-        observers=Observers(registry().hook, without),
+        observers=Observers(installed().hook, without),
         start=start,
     )
 
@@ -163,10 +168,8 @@ def reproduce(
     folder = RunFolder.open(path.parent.parent, trust=trust)
     config = folder.config()
     with ranks(device) as on, kept_generators(on.device):
-        parts = build_parts(config)
-        if parts.data is None:
-            raise ElbowroomError(f"{folder.path} has no data set")
-        training = Training(build_model(parts), parts.data, config.train, seed=config.seed, on=on)
+        parts, model = _built(config)
+        training = Training(model, parts.dataset(), config.train, seed=config.seed, on=on)
         weights = read_tensors(path / "model.safetensors")
         restore(named_tensors(training.model), weights, str(path))
         losses = training.forward(int(path.name.removeprefix("step-")))

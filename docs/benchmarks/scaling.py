@@ -96,11 +96,15 @@ def sample(point: dict) -> dict[str, float]:
 def evaluation(point: dict) -> dict[str, float]:
     """The seconds of evaluating so many samples by every usual metric."""
     import elbowroom as er
-    from elbowroom.evaluation.evaluation import Protocol, evaluate
+    from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate
     from elbowroom.plugins.datasets.digits import Digits
 
     model = er.assemble("digits", sampler={"name": "ancestral", "steps": 4})
-    return {"": timed(lambda _: evaluate(model, Digits(), Protocol(samples=point["samples"])), 1)}
+    return {
+        "": timed(
+            lambda _: evaluate(model, Digits(), EvaluationProtocol(samples=point["samples"])), 1
+        )
+    }
 
 
 MEASURES = {"train": train, "sample": sample, "evaluation": evaluation}

@@ -20,7 +20,7 @@ def on_files(files: Files, config: Any) -> Files:
 def configuration() -> str:
     """Every section and every component's options."""
     from elbowroom.config.sections import Config, Objective, Train
-    from elbowroom.registry.components import KINDS, registry
+    from elbowroom.registry.components import KINDS, installed
 
     lines = [
         "# Configuration",
@@ -30,14 +30,14 @@ def configuration() -> str:
     ]
     for title, section in (("The config", Config), ("objective", Objective), ("train", Train)):
         lines += ["", f"## {title}", "", _first_line(section), "", *_options(section)]
-    for kind in KINDS:
-        components = registry().components(kind)
-        if not components:
+    for kind, row in KINDS.items():
+        components = installed().components(kind)
+        if not components or not row.is_class:
             continue
-        lines += ["", f"## {KINDS[kind].replace('_', ' ').capitalize()}"]
+        lines += ["", f"## {row.plural.capitalize()}"]
         for name, component in components.items():
             cls = component.load()
-            lines += ["", f"### {kind.replace('_', ' ')} `{name}`", "", _first_line(cls), ""]
+            lines += ["", f"### {row.words} `{name}`", "", _first_line(cls), ""]
             lines += _options(cls) or ["No options."]
     return "\n".join(lines) + "\n"
 

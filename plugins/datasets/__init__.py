@@ -6,20 +6,35 @@ from collections.abc import Mapping
 
 from elbowroom import hookimpl
 
+_HERE = "elbowroom.plugins.datasets"
+
 
 @hookimpl
 def datasets() -> Mapping[str, str]:
     """Name -> class, loaded when a config asks for it."""
-    home = "elbowroom.plugins.datasets"
     return {
-        "digits": f"{home}.digits:Digits",
-        "mnist": f"{home}.mnist:Mnist",
-        "fashion-mnist": f"{home}.fashion_mnist:FashionMnist",
-        "cifar10": f"{home}.cifar10:Cifar10",
-        "image-folder": f"{home}.image_folder:ImageFolder",
-        "imagenet": f"{home}.imagenet:ImageNet",
-        "imagenet64": f"{home}.imagenet64:ImageNet64",
-        "hf": f"{home}.hf:HuggingFace",
-        "toy": f"{home}.toy:CoupledTriple",
-        "toy-bits": f"{home}.toy:IndependentBits",
+        "digits": f"{_HERE}.digits:Digits",
+        "mnist": f"{_HERE}.mnist:Mnist",
+        "fashion-mnist": f"{_HERE}.fashion_mnist:FashionMnist",
+        "cifar10": f"{_HERE}.cifar10:Cifar10",
+        "image-folder": f"{_HERE}.image_folder:ImageFolder",
+        "imagenet": f"{_HERE}.imagenet:ImageNet",
+        "imagenet64": f"{_HERE}.imagenet64:ImageNet64",
+        "hf": f"{_HERE}.hf:HuggingFace",
+        "toy": f"{_HERE}.toy:CoupledTriple",
+        "toy-bits": f"{_HERE}.toy:IndependentBits",
     }
+
+
+@hookimpl
+def presets() -> dict[str, str]:
+    """Configs shipped as package data."""
+    return {name: f"{_HERE}:presets/{name}.yaml" for name in _PRESETS}
+
+
+_PRESETS = (
+    "cifar10",
+    "digits",
+    "fashion-mnist",
+    "images",
+)

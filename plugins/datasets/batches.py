@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from elbowroom.errors import ElbowroomError
+from elbowroom import ElbowroomError
 from numpy.typing import NDArray
 
 from .npz import NpzArray

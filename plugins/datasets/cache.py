@@ -26,8 +26,7 @@ from typing import IO, Any
 
 import attrs
 import numpy as np
-from elbowroom.errors import ElbowroomError
-from elbowroom.files.cache_home import cache_home
+from elbowroom import ElbowroomError, cache_home
 from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)

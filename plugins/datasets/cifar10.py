@@ -16,8 +16,7 @@ from typing import Any
 
 import attrs
 import numpy as np
-from elbowroom.contracts.dataset import DataSpec, Split
-from elbowroom.errors import ElbowroomError
+from elbowroom import DataSpec, ElbowroomError, Split
 from numpy.typing import NDArray
 
 from .batches import label_array, open_batch

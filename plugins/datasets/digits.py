@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 import numpy as np
-from elbowroom.contracts.dataset import DataSpec, Split
+from elbowroom import DataSpec, Split
 from numpy.typing import NDArray
 
 from .shrink import Shrinkable

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
-from elbowroom.errors import ElbowroomError
+from elbowroom import ElbowroomError
 
 
 @attrs.frozen

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 import attrs
-from elbowroom.errors import ElbowroomError
+from elbowroom import ElbowroomError
 
 from .files import reading
 from .pictures import ENDINGS

@@ -16,8 +16,7 @@ import attrs
 import numpy as np
 import torch
 from attrs.validators import in_
-from elbowroom.contracts.dataset import Batch, DataSpec, Split
-from elbowroom.errors import ConfigError, ElbowroomError
+from elbowroom import Batch, ConfigError, DataSpec, ElbowroomError, Split
 from torch import Tensor
 
 from .files import check_labels

@@ -19,8 +19,7 @@ from typing import IO, Any, ClassVar, cast
 
 import attrs
 import numpy as np
-from elbowroom.contracts.dataset import DataSpec, Split
-from elbowroom.errors import ElbowroomError
+from elbowroom import DataSpec, ElbowroomError, Split
 from numpy.typing import NDArray
 
 from .files import Recipe, check_labels, places, reading

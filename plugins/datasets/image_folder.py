@@ -26,8 +26,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 from attrs.validators import in_
-from elbowroom.contracts.dataset import DataSpec, Split
-from elbowroom.errors import ElbowroomError
+from elbowroom import DataSpec, ElbowroomError, Split
 
 from .cache import Part, Writer, converted
 from .files import reading

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import attrs
 from attrs.validators import ge, optional
-from elbowroom.contracts.dataset import DataSpec
-from elbowroom.errors import ElbowroomError
+from elbowroom import DataSpec, ElbowroomError
 
 from .files import Recipe, places
 from .folders import PictureFolder

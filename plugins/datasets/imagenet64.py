@@ -17,8 +17,7 @@ from pathlib import Path
 
 import attrs
 import numpy as np
-from elbowroom.contracts.dataset import DataSpec, Split
-from elbowroom.errors import ElbowroomError
+from elbowroom import DataSpec, ElbowroomError, Split
 
 from .batches import open_batch
 from .cache import Part, Writer, converted

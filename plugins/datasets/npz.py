@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import attrs
 import numpy as np
-from elbowroom.errors import ElbowroomError
+from elbowroom import ElbowroomError
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 

@@ -24,7 +24,7 @@ from typing import IO, Any, NoReturn
 
 import attrs
 import numpy as np
-from elbowroom.errors import ElbowroomError
+from elbowroom import ElbowroomError
 from numpy.typing import NDArray
 
 from .files import reading

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from elbowroom.errors import ElbowroomError
+from elbowroom import ElbowroomError
 from numpy.typing import NDArray
 
 from .shrink import area_average

@@ -17,9 +17,7 @@ from abc import abstractmethod
 import attrs
 import torch
 from attrs.validators import ge, optional
-from elbowroom.contracts.dataset import Batch, Dataset, DataSpec, Split, check_split
-from elbowroom.errors import ConfigError
-from elbowroom.randomness.shuffle import permute
+from elbowroom import Batch, ConfigError, Dataset, DataSpec, Split, check_split, permute
 from torch import Tensor
 
 from .splits import check_indices

@@ -17,9 +17,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 import numpy as np
 import torch
-from elbowroom.contracts.dataset import Batch, Split
-from elbowroom.errors import ElbowroomError
-from elbowroom.randomness.shuffle import permute
+from elbowroom import Batch, ElbowroomError, Split, permute
 from numpy.typing import NDArray
 from torch import Tensor
 

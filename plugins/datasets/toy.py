@@ -19,8 +19,7 @@ from functools import cached_property
 import attrs
 import torch
 from attrs.validators import and_, ge, gt, le, lt
-from elbowroom.contracts.dataset import Batch, Dataset, DataSpec, Split, check_split
-from elbowroom.randomness.noise import Noise
+from elbowroom import Batch, Dataset, DataSpec, Noise, Split, check_split
 from torch import Tensor
 
 from .splits import check_indices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elbowroom.registry.hooks import Components, hookimpl
+from elbowroom import Components, hookimpl
 
 
 @hookimpl

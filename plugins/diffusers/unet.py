@@ -19,9 +19,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
-from elbowroom.contracts.denoiser import Denoiser
-from elbowroom.contracts.process import Signature
-from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError
+from elbowroom import ConfigError, Denoiser, ElbowroomError, IncompatibleError, Signature
 from torch import Tensor, nn
 
 

@@ -7,12 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from elbowroom.config.sections import Config, dump_yaml
-from elbowroom.config.yaml_reader import write_yaml
-from elbowroom.contracts.dataset import listed
-from elbowroom.evaluation.evaluation import read_evaluation
-from elbowroom.runs.folder import provenance
-from elbowroom.runs.load import Loaded
+from elbowroom import Config, Loaded, dump_yaml, listed, provenance, read_evaluation, write_yaml
 
 
 def model_card(run: Loaded, config: Config) -> str:

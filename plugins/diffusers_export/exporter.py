@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from elbowroom.config.assembly import natural_schedule
-from elbowroom.config.sections import Config, component, to_plain
-from elbowroom.contracts.exporter import Exporter
-from elbowroom.runs.folder import provenance
-from elbowroom.runs.load import Loaded
+from elbowroom import (
+    Config,
+    Exporter,
+    Loaded,
+    component_spec,
+    natural_schedule,
+    provenance,
+    to_plain,
+)
 
 from .card import model_card
 from .model import ElbowroomModel
@@ -36,7 +40,7 @@ class DiffusersExporter(Exporter):
         whole = attrs.evolve(
             config,
             schedule=config.schedule or natural_schedule(run.model.process),
-            sampler=config.sampler or component("sampler", "ancestral", path="sampler"),
+            sampler=config.sampler or component_spec("sampler", "ancestral", path="sampler"),
         )
         with trusting():  # the run was vetted when it was loaded
             model = ElbowroomModel(**self._said(whole, run, "process", "denoiser"))

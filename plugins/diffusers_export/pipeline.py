@@ -11,13 +11,17 @@ import attrs
 import torch
 from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from diffusers.utils.outputs import BaseOutput
-from elbowroom.config.sections import component
-from elbowroom.contracts.sampler import Sampler
-from elbowroom.objective.diffusion import Diffusion
-from elbowroom.objective.loss import Objective
-from elbowroom.registry.components import registry
-from elbowroom.sampling.draw import Labels, draw
-from elbowroom.sampling.picture import has_picture, pixels
+from elbowroom import (
+    Diffusion,
+    Labels,
+    Objective,
+    Sampler,
+    component_spec,
+    draw,
+    has_picture,
+    installed,
+    pixels,
+)
 from torch import Tensor
 
 from .model import ElbowroomModel
@@ -103,12 +107,12 @@ class ElbowroomPipeline(DiffusionPipeline):
         """The whole model again; what it was trained for does not matter to samples."""
         chosen: Sampler = self.scheduler.sampler
         if sampler is not None:
-            chosen = component("sampler", sampler, path="sampler").build()
+            chosen = component_spec("sampler", sampler, path="sampler").build()
         if steps is not None:
             chosen = attrs.evolve(chosen, steps=steps)
         if guidance is not None:
             chosen = attrs.evolve(chosen, guidance=guidance)
-        find = registry().find
+        find = installed().find
         objective = Objective(
             self.scheduler.process,
             self.scheduler.schedule,

@@ -25,13 +25,17 @@ import torch
 from diffusers.configuration_utils import ConfigMixin, register_to_config
 from diffusers.schedulers.scheduling_utils import SchedulerMixin
 from diffusers.utils.outputs import BaseOutput
-from elbowroom.contracts.level import Level
-from elbowroom.contracts.process import Process, Step, check_examples
-from elbowroom.contracts.sampler import Sampler
-from elbowroom.contracts.schedule import Schedule
-from elbowroom.contracts.trajectory import precision
-from elbowroom.errors import ElbowroomError
-from elbowroom.randomness.noise import Noise
+from elbowroom import (
+    ElbowroomError,
+    Level,
+    Noise,
+    Process,
+    Sampler,
+    Schedule,
+    Step,
+    check_examples,
+    level_precision,
+)
 from torch import Tensor
 
 from .sections import Sections, bound_process, read_sections, trusting
@@ -162,10 +166,10 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
     def _level(self, timestep: Tensor | float, sample: Tensor) -> Level:
         t = torch.as_tensor(timestep, dtype=torch.float64).cpu().expand(len(sample))
         level = Level.of(t, self.schedule, self.process)
-        return level.over(sample, precision(sample))
+        return level.over(sample, level_precision(sample))
 
     def _read(self, output: Tensor, sample: Tensor, level: Level) -> Any:
-        return self.process.read(output, sample, level.over(sample, precision(sample)))
+        return self.process.read(output, sample, level.over(sample, level_precision(sample)))
 
     def _index(self, timestep: Tensor | float) -> int:
         away = (self.levels.t[:-1] - float(timestep)).abs()

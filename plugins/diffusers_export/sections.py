@@ -14,14 +14,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from elbowroom.config.sections import Config, load_config
-from elbowroom.contracts.dataset import DataSpec
-from elbowroom.contracts.process import Process
-from elbowroom.errors import ElbowroomError, PluginError
-from elbowroom.registry.component import Owner
-from elbowroom.registry.components import registry
-from elbowroom.registry.discovery import normalised
-from elbowroom.registry.trust import Origin
+from elbowroom import (
+    Config,
+    DataSpec,
+    ElbowroomError,
+    Origin,
+    Owner,
+    PluginError,
+    Process,
+    installed,
+    load_config,
+    normalised,
+)
 
 Sections = Mapping[str, Any]
 
@@ -45,7 +49,7 @@ def read_sections(sections: Sections, owners: Mapping[str, Mapping[str, str]]) -
     try:
         return load_config(sections, origin=origin)
     except ElbowroomError as error:
-        here = {normalised(plugin.distribution) for plugin in registry().plugins}
+        here = {normalised(plugin.distribution) for plugin in installed().plugins}
         missing = {
             f"{owner.distribution}=={owner.version}": None
             for owner in suppliers.values()

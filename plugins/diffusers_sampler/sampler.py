@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom import ElbowroomError, Frame, Level, Noise, RealPrediction, Sampler
-from elbowroom.contracts.sampler import Model
+from elbowroom import ElbowroomError, Frame, Level, Model, Noise, RealPrediction, Sampler
 from torch import Tensor
 
 from .coordinates import coordinates, output_for

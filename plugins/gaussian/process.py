@@ -27,9 +27,18 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom import Level, Noise, Process, RealPrediction, Schedule, Signature, Step
-from elbowroom.contracts.process import check_finite, check_range
-from elbowroom.errors import IncompatibleError
+from elbowroom import (
+    IncompatibleError,
+    Level,
+    Noise,
+    Process,
+    RealPrediction,
+    Schedule,
+    Signature,
+    Step,
+    check_finite,
+    check_range,
+)
 from torch import Tensor
 
 from .discretised import log_probability

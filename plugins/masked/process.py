@@ -19,9 +19,16 @@ from typing import ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom import CategoricalPrediction, Level, Noise, Process, Signature, Step
-from elbowroom.contracts.process import check_range
-from elbowroom.randomness.categorical import draw_categorical
+from elbowroom import (
+    CategoricalPrediction,
+    Level,
+    Noise,
+    Process,
+    Signature,
+    Step,
+    check_range,
+    draw_categorical,
+)
 from torch import Tensor
 from torch.nn import functional as F
 

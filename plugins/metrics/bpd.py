@@ -20,10 +20,7 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom.contracts.metric import Figure, Metric, Subject
-from elbowroom.errors import ElbowroomError
-from elbowroom.objective.looks import Looks, freed, standard_error
-from elbowroom.randomness.shuffle import some
+from elbowroom import ElbowroomError, Figure, Looks, Metric, Subject, freed, some_of, standard_error
 from torch import Tensor
 
 _TERMS = ("prior", "reconstruction", "diffusion")
@@ -83,7 +80,7 @@ class BitsPerDim(Metric):
         """Which examples, and how often each."""
         subject, split = self._subject, self._subject.data.split(self.split)
         assert subject.model is not None
-        rows = some(self.limit or len(split), len(split), subject.seed)
+        rows = some_of(self.limit or len(split), len(split), subject.seed)
         each = self.looks or max(1, math.ceil(_LOOKS / len(rows)))
         return Looks(subject.model, split, rows, each, subject.seed, _STEP, subject.device)
 

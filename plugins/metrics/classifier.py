@@ -15,11 +15,15 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from elbowroom import Dataset, DataSpec
-from elbowroom.contracts.dataset import Split
-from elbowroom.errors import IncompatibleError
-from elbowroom.randomness.generators import kept_generators, seed_generators
-from elbowroom.randomness.shuffle import indices
+from elbowroom import (
+    Dataset,
+    DataSpec,
+    IncompatibleError,
+    Split,
+    indices,
+    kept_generators,
+    seed_generators,
+)
 from torch import Tensor, nn
 
 from .features import FeatureNetwork, weights_digest

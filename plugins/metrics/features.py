@@ -17,10 +17,7 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import Dataset
-from elbowroom.contracts.metric import Subject
-from elbowroom.errors import ElbowroomError
-from elbowroom.registry.reference import find_reference, is_reference
+from elbowroom import Dataset, ElbowroomError, Subject, find_reference, is_reference
 from torch import Tensor, nn
 
 from .kept import digest_of

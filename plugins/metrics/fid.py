@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom.contracts.metric import Figure, Metric, Subject
+from elbowroom import Figure, Metric, Subject
 from torch import Tensor, nn
 
 from .features import Eye, eye

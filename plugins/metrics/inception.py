@@ -21,10 +21,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from elbowroom import Dataset, DataSpec
-from elbowroom.errors import ElbowroomError, IncompatibleError
-from elbowroom.registry.trust import refuse_if_forbidden
-from elbowroom.sampling.picture import has_picture
+from elbowroom import (
+    Dataset,
+    DataSpec,
+    ElbowroomError,
+    IncompatibleError,
+    has_picture,
+    refuse_if_forbidden,
+)
 from torch import Tensor, nn
 
 from .features import FeatureNetwork

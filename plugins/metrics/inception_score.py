@@ -17,9 +17,7 @@ import math
 
 import attrs
 import torch
-from elbowroom import Noise
-from elbowroom.contracts.metric import Figure, Metric, Subject
-from elbowroom.errors import IncompatibleError
+from elbowroom import Figure, IncompatibleError, Metric, Noise, Subject
 from torch import Tensor
 
 from .features import Eye, eye

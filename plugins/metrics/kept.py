@@ -15,11 +15,7 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import Dataset
-from elbowroom.contracts.metric import Subject
-from elbowroom.errors import ElbowroomError
-from elbowroom.files.atomic import write_atomically
-from elbowroom.files.cache_home import cache_home
+from elbowroom import Dataset, ElbowroomError, Subject, cache_home, write_atomically
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor

@@ -28,8 +28,7 @@ import math
 
 import attrs
 import torch
-from elbowroom.contracts.metric import Figure, Metric, Subject
-from elbowroom.randomness.shuffle import some
+from elbowroom import Figure, Metric, Subject, some_of
 from torch import Tensor
 
 from .features import Eye, eye
@@ -84,7 +83,7 @@ class KID(Metric):
     def _reference(self, split: str, subject: Subject) -> Tensor:
         """[N, F] features of the split, or of a random part where it is larger than the limit."""
         part = subject.data.split(split)
-        rows = some(self.reference_limit, len(part), _SEED)
+        rows = some_of(self.reference_limit, len(part), _SEED)
         looked = [
             self._eye(part.take(few).x).vectors.clone() for few in rows.split(subject.batch_size)
         ]

@@ -15,8 +15,7 @@ import math
 
 import attrs
 import torch
-from elbowroom.contracts.dataset import Split
-from elbowroom.contracts.metric import Figure, Metric, Subject
+from elbowroom import Figure, Metric, Split, Subject
 from torch import Tensor
 
 from .kept import of_real_data

@@ -17,9 +17,7 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Frame, Level, Noise, Sampler
-from elbowroom.contracts.sampler import Model
-from elbowroom.contracts.trajectory import Path
+from elbowroom import Frame, Level, Model, Noise, Sampler, Trajectory
 from torch import Tensor
 
 
@@ -55,7 +53,7 @@ class Ancestral(Sampler):
 
         yield self.finish(path, z, levels)
 
-    def _events(self, path: Path, levels: Level) -> Tensor:
+    def _events(self, path: Trajectory, levels: Level) -> Tensor:
         """[B, T] the steps each sample walks, padded with T; on the CPU, to be counted there."""
         every = torch.arange(self.steps).expand(len(path.noise), -1)
         if not self.skip:

@@ -15,11 +15,14 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import CategoricalPrediction, Step
-from elbowroom.contracts.level import spread
-from elbowroom.contracts.sampler import SteppingSampler
-from elbowroom.contracts.trajectory import Path
-from elbowroom.randomness.categorical import draw_categorical
+from elbowroom import (
+    CategoricalPrediction,
+    Step,
+    SteppingSampler,
+    Trajectory,
+    broadcast_over,
+    draw_categorical,
+)
 from torch import Tensor
 
 from .hidden import NEEDS, Marked, mask_of
@@ -33,11 +36,11 @@ class Confidence(SteppingSampler):
 
     temperature: float = attrs.field(default=4.5, validator=attrs.validators.ge(0))
 
-    def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
+    def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:
         hidden, i = z == mask_of(path.process), step.number
         stay_hidden = self._stay_hidden(path, step, hidden, last=i == self.steps - 1)
         reveals = hidden.flatten(1).sum(1) - stay_hidden  # [B]
-        asked = Marked.of(hidden & spread(reveals > 0, z))
+        asked = Marked.of(hidden & broadcast_over(reveals > 0, z))
         rows = asked.rows
         if not len(rows):
             return z
@@ -59,7 +62,7 @@ class Confidence(SteppingSampler):
         moved = torch.where(chosen, part.index_put(tokens, candidate), part)
         return z.index_copy(0, rows, moved)
 
-    def _stay_hidden(self, path: Path, step: Step, hidden: Tensor, last: bool) -> Tensor:
+    def _stay_hidden(self, path: Trajectory, step: Step, hidden: Tensor, last: bool) -> Tensor:
         """[B] how many of the tokens hidden at the start are still hidden after this step."""
         if last:
             return torch.zeros(len(hidden), dtype=torch.int64, device=hidden.device)

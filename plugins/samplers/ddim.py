@@ -16,9 +16,7 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import RealPrediction, Step
-from elbowroom.contracts.sampler import SteppingSampler
-from elbowroom.contracts.trajectory import Path
+from elbowroom import RealPrediction, Step, SteppingSampler, Trajectory
 from torch import Tensor
 
 
@@ -33,7 +31,7 @@ class DDIM(SteppingSampler):
         default=0.0, validator=[attrs.validators.ge(0), attrs.validators.le(1)]
     )
 
-    def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
+    def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:
         prediction: RealPrediction = path.predict(z, step.level)
         if self.clip:
             prediction = path.process.within_range(prediction)

@@ -16,10 +16,7 @@ from typing import ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom import Frame, Level, Noise, Sampler
-from elbowroom.contracts.sampler import Model
-from elbowroom.contracts.trajectory import Path
-from elbowroom.randomness.categorical import draw_categorical
+from elbowroom import Frame, Level, Model, Noise, Sampler, Trajectory, draw_categorical
 from torch import Tensor
 
 from .hidden import NEEDS, mask_of, revealed_share
@@ -67,7 +64,7 @@ class FirstHitting(Sampler):
 
         yield self.finish(path, z.reshape(shape), ends)
 
-    def _moments(self, path: Path, z: Tensor, ends: Level) -> tuple[Tensor, Tensor, Tensor]:
+    def _moments(self, path: Trajectory, z: Tensor, ends: Level) -> tuple[Tensor, Tensor, Tensor]:
         """U of each token in rising order [B, N], whose it is [B, N], how many appear [B]."""
         u = path.noise.uniform("reveal", path.process.data.shape).flatten(1)
         u = u.masked_fill(z != mask_of(path.process), torch.inf)  # visible ones have no moment

@@ -18,9 +18,7 @@ from typing import ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom import Level, RealPrediction, Step
-from elbowroom.contracts.sampler import GRIDS, Model, SteppingSampler
-from elbowroom.contracts.trajectory import Path
+from elbowroom import GRIDS, Level, Model, RealPrediction, Step, SteppingSampler, Trajectory
 from torch import Tensor
 
 _not_negative = attrs.validators.ge(0.0)
@@ -46,7 +44,7 @@ class Heun(SteppingSampler):
         t = GRIDS[self.grid](self.steps - 1, model.schedule)
         return Level.of(t, model.schedule, model.process)
 
-    def advance(self, path: Path, z: Tensor, step: Step) -> Tensor:
+    def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:
         y, level = self._churned(path, z.double() / step.level.share.sqrt(), step)
         a_t, a_s = level.share.sqrt(), step.to.share.sqrt()
         away = _sigma(step.to) - _sigma(level)
@@ -56,7 +54,7 @@ class Heun(SteppingSampler):
         slope = (here.eps.double() + there.eps.double()) / 2
         return (a_s * (y + away * slope)).to(z.dtype)
 
-    def _churned(self, path: Path, y: Tensor, step: Step) -> tuple[Tensor, Level]:
+    def _churned(self, path: Trajectory, y: Tensor, step: Step) -> tuple[Tensor, Level]:
         """y and its level with some noise added."""
         gamma = min(self.churn / self.steps, math.sqrt(2) - 1)
         sigma = _sigma(step.level)

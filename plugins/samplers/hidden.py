@@ -6,8 +6,7 @@ from typing import cast
 
 import attrs
 import torch
-from elbowroom import Level, Process
-from elbowroom.contracts.process import Absorbing
+from elbowroom import Absorbing, Level, Process
 from torch import Tensor
 
 NEEDS = frozenset({"categorical", "absorbing"})

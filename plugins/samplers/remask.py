@@ -21,10 +21,7 @@ from typing import ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom import Frame, Noise, Sampler, Step
-from elbowroom.contracts.sampler import Model
-from elbowroom.contracts.trajectory import Path
-from elbowroom.randomness.categorical import draw_categorical
+from elbowroom import Frame, Model, Noise, Sampler, Step, Trajectory, draw_categorical
 from torch import Tensor
 
 from .hidden import NEEDS, Marked, mask_of
@@ -56,7 +53,7 @@ class Remask(Sampler):
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)
 
-    def _advance(self, path: Path, z: Tensor, step: Step, tokens: _Tokens, i: int) -> Tensor:
+    def _advance(self, path: Trajectory, z: Tensor, step: Step, tokens: _Tokens, i: int) -> Tensor:
         mask, sigma = mask_of(path.process), self.sigma_of(step)
         hidden = z == mask
         chance = path.process.step_price(step.level.log_snr, step.to.log_snr)
@@ -85,7 +82,7 @@ class Remask(Sampler):
 class _Tokens:
     """What decides when each hidden token appears, and as what."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Trajectory) -> None:
         shape = path.process.data.shape
         self.moment = path.noise.uniform("reveal", shape)  # [B, *D]
         self.value = path.noise.uniform("value", shape)

@@ -13,8 +13,7 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import CategoricalPrediction, Frame, Level, Noise, Process, Sampler, Schedule
-from elbowroom.contracts.sampler import Model
+from elbowroom import CategoricalPrediction, Frame, Level, Model, Noise, Process, Sampler, Schedule
 from torch import Tensor
 
 from .ancestral import Ancestral

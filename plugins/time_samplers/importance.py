@@ -15,8 +15,7 @@ from collections.abc import Callable
 
 import attrs
 import torch
-from elbowroom import Noise, TimeSampler
-from elbowroom.contracts.time_sampler import stratified
+from elbowroom import Noise, TimeSampler, stratified
 from torch import Tensor
 
 

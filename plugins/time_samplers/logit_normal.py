@@ -12,8 +12,7 @@ import math
 
 import attrs
 import torch
-from elbowroom import Noise, TimeSampler
-from elbowroom.contracts.time_sampler import stratified
+from elbowroom import Noise, TimeSampler, stratified
 from torch import Tensor
 
 

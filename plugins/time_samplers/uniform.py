@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import attrs
 import torch
-from elbowroom import Noise, TimeSampler
-from elbowroom.contracts.time_sampler import stratified
+from elbowroom import Noise, TimeSampler, stratified
 from torch import Tensor
 
 

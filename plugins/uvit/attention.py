@@ -25,7 +25,7 @@ from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
-from elbowroom.errors import ConfigError
+from elbowroom import ConfigError
 from torch import Tensor
 
 log = logging.getLogger(__name__)

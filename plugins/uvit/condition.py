@@ -16,8 +16,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from elbowroom.contracts.process import Signature
-from elbowroom.errors import ConfigError, ElbowroomError
+from elbowroom import ConfigError, ElbowroomError, Signature
 from torch import Tensor, nn
 
 from .layers import Embedding, Linear

@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from elbowroom.contracts.denoiser import Denoiser
-from elbowroom.contracts.process import Signature
+from elbowroom import Denoiser, Signature
 from torch import Tensor
 
 from .attention import Choice

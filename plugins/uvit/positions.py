@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 import torch
-from elbowroom.errors import ConfigError, IncompatibleError
+from elbowroom import ConfigError, IncompatibleError
 from torch import Tensor, nn
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 import torch.nn.functional as F
-from elbowroom.errors import ConfigError
+from elbowroom import ConfigError
 from torch import Tensor, nn
 
 from .layers import Conv2d

@@ -22,7 +22,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from elbowroom.errors import ConfigError
+from elbowroom import ConfigError
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 

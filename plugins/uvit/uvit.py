@@ -15,9 +15,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from elbowroom.contracts.denoiser import Denoiser
-from elbowroom.contracts.process import Signature
-from elbowroom.errors import ConfigError, IncompatibleError
+from elbowroom import ConfigError, Denoiser, IncompatibleError, Signature
 from torch import Tensor, nn
 
 from .attention import Choice

@@ -6,8 +6,7 @@ share; or a real number, and itself. Out: ``out_states`` logits for an element, 
 
 from __future__ import annotations
 
-from elbowroom.contracts.process import Signature
-from elbowroom.errors import IncompatibleError
+from elbowroom import IncompatibleError, Signature
 from torch import Tensor, nn
 
 from .layers import Embedding

@@ -13,10 +13,16 @@ from __future__ import annotations
 
 import attrs
 import torch
-from elbowroom import Level, Process, Schedule, Weighting
-from elbowroom.certificate.certify import isotonic_projection
-from elbowroom.certificate.slack import evenly
-from elbowroom.certificate.survey import look_closely, survey_steps
+from elbowroom import (
+    Level,
+    Process,
+    Schedule,
+    Weighting,
+    cell_widths,
+    isotonic_projection,
+    look_closely,
+    survey_steps,
+)
 from torch import Tensor
 
 
@@ -33,7 +39,7 @@ class Isotonic(Weighting):
             w = seen.w[seen.w.isfinite()]  # at t = 1 it may be infinite, and stays so
             return Stairs(inner, torch.cat([_project(w), seen.w[len(w) :]]))
         seen = look_closely(inner, schedule, process)
-        values = _project(seen.w[1:-1], evenly(seen.t[1:-1]))
+        values = _project(seen.w[1:-1], cell_widths(seen.t[1:-1]))
         return Ramps(inner, values, seen.t[1:-1], float(max(values[-1], seen.w[-1])))
 
     def __call__(self, level: Level) -> Tensor:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import api, point
-from elbowroom.compare.comparison import Comparison
 from elbowroom.config.sections import dump_yaml
 from elbowroom.errors import ConfigError
-from elbowroom.evaluation.evaluation import Protocol, evaluate_run
+from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate_run
+from elbowroom.plugins.compare.comparison import Comparison
 from elbowroom.plugins.diffusers_export import ElbowroomPipeline, ElbowroomScheduler
 from elbowroom.randomness.noise import Noise
 from elbowroom.runs.checkpoint import checkpoints
@@ -74,7 +74,7 @@ def test_a_run_s_samples_are_those_of_the_cpu(runs, process, tmp_path):
 @pytest.mark.parametrize("process", EVERY)
 def test_every_metric_says_there_what_it_says_on_the_cpu(runs, process, tmp_path):
     """bits/dim, FID, KID, IS and neighbours, and the pictures of an evaluation."""
-    protocol = Protocol(
+    protocol = EvaluationProtocol(
         metrics=({"name": "bpd", "limit": 6, "looks": 2}, "fid", "kid", "is", "neighbours"),
         features=LINEAR,
         samples=12,
@@ -116,7 +116,9 @@ def test_a_point_of_a_comparison_is_trained_and_judged_where_it_is_told(tmp_path
     """The device goes with the job."""
     path = tmp_path / "config.yaml"
     path.write_text(dump_yaml(config(train__steps=1)), "utf-8")
-    protocol = Protocol(metrics=({"name": "bpd", "limit": 2, "looks": 1},), checkpoint="last")
+    protocol = EvaluationProtocol(
+        metrics=({"name": "bpd", "limit": 2, "looks": 1},), checkpoint="last"
+    )
     comparison = Comparison(str(path), tmp_path / "out", protocol=protocol, device=NAME)
     (cell,) = comparison.cells()
     assert cell.point is not None
@@ -224,7 +226,10 @@ def test_figures_say_in_which_precision_they_were_taken():
     found = coarse.figures["bits_per_dim"]
     assert found.of["precision"] == "bfloat16" and "precision" not in fine.of
     assert found.value != fine.value and found.value == pytest.approx(fine.value, rel=0.1)
-    for refused in (lambda: api.sample(made, 2, precision="half"), lambda: Protocol(precision="x")):
+    for refused in (
+        lambda: api.sample(made, 2, precision="half"),
+        lambda: EvaluationProtocol(precision="x"),
+    ):
         with pytest.raises(
             ConfigError, match=r"^precision '(half|x)': choose float32 or bfloat16$"
         ):

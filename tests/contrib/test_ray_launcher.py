@@ -185,8 +185,8 @@ def test_closing_asks_jobs_to_stop_and_waits(tmp_path):
 def test_points_of_a_comparison_survive_a_killed_worker(tmp_path, monkeypatch):
     """Two real points, a worker killed in training: both finish, as if it had not happened."""
     import torch
-    from elbowroom.compare.comparison import Axis, Comparison, run_comparison
-    from elbowroom.evaluation.evaluation import Protocol
+    from elbowroom.evaluation.evaluation import EvaluationProtocol
+    from elbowroom.plugins.compare.comparison import Axis, Comparison, run_comparison
     from elbowroom.training.run import train
     from safetensors.torch import load_file
 
@@ -199,7 +199,7 @@ def test_points_of_a_comparison_survive_a_killed_worker(tmp_path, monkeypatch):
     )
     comparison = Comparison(
         str(config), tmp_path / "out", axes=(Axis.parse("process=masked,gaussian"),),
-        protocol=Protocol(metrics=("bpd",), samples=2, checkpoint="last"),
+        protocol=EvaluationProtocol(metrics=("bpd",), samples=2, checkpoint="last"),
     )  # fmt: skip
     cells = comparison.cells()
     victim, killed = cells[0], []
@@ -231,6 +231,6 @@ def _workers_of(word: str) -> list[int]:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-            if word in words and "elbowroom.compare.point" in words:
+            if word in words and "elbowroom.plugins.compare.point" in words:
                 found.append(parent)
     return found

@@ -11,7 +11,7 @@ import torch
 from elbowroom import CategoricalPrediction, DataSpec, Level, Noise, Step, assemble
 from elbowroom.conformance import TableOracle, check_process, every_state
 from elbowroom.contrib.uniform import Uniform
-from elbowroom.registry.components import registry
+from elbowroom.registry.components import installed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -68,7 +68,7 @@ def expected_plain(process: Uniform, table: TableOracle, predict, log_snr: float
 @pytest.mark.parametrize("schedule", [None, "cosine", "vp-cosine", "linear-log-snr"])
 def test_it_keeps_the_laws_of_a_process(schedule):
     """It passes the conformance kit under its natural schedule and others."""
-    found = registry()
+    found = installed()
     check_process(Uniform(), schedule and found.find("schedule", schedule).load()())
 
 

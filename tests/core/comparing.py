@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from elbowroom.compare.comparison import Axis, Comparison
-from elbowroom.compare.point import main
 from elbowroom.config.sections import dump_yaml
 from elbowroom.contracts.launcher import Ended, Job, Launcher
-from elbowroom.evaluation.evaluation import Protocol
+from elbowroom.evaluation.evaluation import EvaluationProtocol
+from elbowroom.plugins.compare.comparison import Axis, Comparison
+from elbowroom.plugins.compare.point import main
 
 from tests.core.tiny_run import tiny_config
 
-PROTOCOL = Protocol(metrics=("bpd", "neighbours"), samples=20, checkpoint="last")
+PROTOCOL = EvaluationProtocol(metrics=("bpd", "neighbours"), samples=20, checkpoint="last")
 
 
 class Here(Launcher):
@@ -26,7 +26,7 @@ class Here(Launcher):
         for job in jobs:
             yield None
             self.ran.append(job.name)
-            assert job.command[:2] == ("-m", "elbowroom.compare.point")
+            assert job.command[:2] == ("-m", "elbowroom.plugins.compare.point")
             yield Ended(job.name, main(list(job.command[2:])))
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from elbowroom.compare.differences import differences
-from elbowroom.compare.results import budgets, summary
 from elbowroom.contracts.metric import is_vacuous
+from elbowroom.plugins.compare.differences import differences
+from elbowroom.plugins.compare.results import budgets, summary
 from elbowroom.sampling.filmstrip import save_small_png
 
 NASTY = "<script>window.hacked = 1</script>\"'&"

@@ -86,7 +86,7 @@ def random_kills(folder: Path, kills: int) -> dict:
 def kills_while_saving(folder: Path) -> dict:
     """kill -9 after each single write of a save, in turn."""
     config = tiny_config(steps=6, save_every=2)
-    moments = ("write_forced", "save_file", "force", "prune", "rename")
+    moments = ("write_forced", "save_file", "flush_to_disk", "prune", "rename")
     killed = 0
     for moment in moments:
         for nth in (1, 2, 4, 7):
@@ -106,7 +106,7 @@ def kills_while_saving(folder: Path) -> dict:
 
 def _die_at(moment: str, nth: int) -> None:
     owner = {
-        "write_forced": atomic, "force": atomic, "save_file": checkpoint,
+        "write_forced": atomic, "flush_to_disk": atomic, "save_file": checkpoint,
         "prune": fitting, "rename": Path,
     }[moment]  # fmt: skip
     real, calls = getattr(owner, moment), []

@@ -15,7 +15,7 @@ from elbowroom.config.sections import load_config
 from elbowroom.conformance.answers import check_training
 from elbowroom.contracts.metric import Figure
 from elbowroom.errors import AnswerError
-from elbowroom.evaluation.evaluation import Protocol, evaluate
+from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
@@ -419,7 +419,7 @@ class Scribbler(Metric):
 def evaluated(metric):
     model = checked()
     data = build_parts(tiny_config()).data
-    return evaluate(model, data, Protocol(metrics=(metric,), samples=2))
+    return evaluate(model, data, EvaluationProtocol(metrics=(metric,), samples=2))
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from elbowroom.bench.bench import BenchReport
-from elbowroom.bench.timing import Timing
+from elbowroom.plugins.bench.bench import BenchReport
+from elbowroom.plugins.bench.timing import Timing
 
 from tests.core.command import elbowroom
 

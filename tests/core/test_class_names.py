@@ -10,10 +10,10 @@ import pytest
 import torch
 from command import elbowroom
 from elbowroom import DataSpec, assemble, load, sample, train
-from elbowroom.compare.report.samples import samples_section
 from elbowroom.contracts.dataset import listed
 from elbowroom.errors import ElbowroomError
-from elbowroom.evaluation.evaluation import Protocol, evaluate_run
+from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate_run
+from elbowroom.plugins.compare.report.samples import samples_section
 from elbowroom.plugins.datasets.cifar10 import Cifar10
 from elbowroom.plugins.datasets.fashion_mnist import FashionMnist
 from elbowroom.sampling.draw import labels_of
@@ -122,7 +122,7 @@ def folder_run(tmp_path_factory):
             "train": {"steps": 2, "batch_size": 4, "evaluate_every": 2},
         }
         train(assemble(config), place / "run", without=["console"])
-        evaluate_run(place / "run", protocol=Protocol(metrics=("neighbours",), samples=8))
+        evaluate_run(place / "run", protocol=EvaluationProtocol(metrics=("neighbours",), samples=8))
     return place
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from elbowroom.compare.decimals import Column
+from elbowroom.plugins.compare.decimals import Column
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -14,7 +14,12 @@ import statistics
 import attrs
 import pytest
 from elbowroom import point as points
-from elbowroom.compare.comparison import (
+from elbowroom.config.sections import load_config
+from elbowroom.contracts.launcher import Ended, Launcher
+from elbowroom.errors import ConfigError
+from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluation_folder, read_evaluation
+from elbowroom.files.lock import LockedError, locked
+from elbowroom.plugins.compare.comparison import (
     Axis,
     Comparison,
     State,
@@ -22,15 +27,17 @@ from elbowroom.compare.comparison import (
     parse_skip,
     run_comparison,
 )
-from elbowroom.compare.report.facts import unfinished_section
-from elbowroom.compare.results import as_csv, best_of, budgets, collect, summary, write_results
-from elbowroom.compare.shared_training import can_adopt
-from elbowroom.config.sections import load_config
-from elbowroom.contracts.launcher import Ended, Launcher
-from elbowroom.errors import ConfigError
-from elbowroom.evaluation.evaluation import Protocol, evaluation_folder, read_evaluation
-from elbowroom.files.lock import LockedError, locked
-from elbowroom.paper.table import ROWS
+from elbowroom.plugins.compare.paper_table import ROWS
+from elbowroom.plugins.compare.report.facts import unfinished_section
+from elbowroom.plugins.compare.results import (
+    as_csv,
+    best_of,
+    budgets,
+    collect,
+    summary,
+    write_results,
+)
+from elbowroom.plugins.compare.shared_training import can_adopt
 from elbowroom.plugins.launchers.local import Local
 from elbowroom.runs.checkpoint import checkpoints
 from elbowroom.runs.folder import RunFolder
@@ -87,7 +94,7 @@ def test_the_grid_is_every_combination_and_every_seed(tmp_path):
 @given(st.lists(st.text(min_size=1), min_size=2, unique=True))
 def test_names_are_safe_and_one_for_each_value(values):
     """Any shell and file system takes them; two values never share a folder."""
-    from elbowroom.compare.comparison import _slug
+    from elbowroom.plugins.compare.comparison import _slug
 
     names = [_slug(f"key={value}") for value in values]
     assert len(set(names)) == len(values)
@@ -561,9 +568,9 @@ def test_the_command_ends_with_a_table_and_files(tmp_path):
 
 def test_equal_protocols_compare_equal():
     """What decides whether a point is run again survives being written down."""
-    one = Protocol(metrics=({"name": "kid", "block": 5}, "fid"), features="inception")
+    one = EvaluationProtocol(metrics=({"name": "kid", "block": 5}, "fid"), features="inception")
     plain = json.loads(json.dumps(one.plain()))
-    assert Protocol(**{**plain, "metrics": tuple(plain["metrics"])}) == one
+    assert EvaluationProtocol(**{**plain, "metrics": tuple(plain["metrics"])}) == one
 
 
 def test_what_points_need_of_real_data_is_made_once_before_them(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from elbowroom.config.yaml_reader import read_yaml
 from elbowroom.contracts.weighting import Weighting
 from elbowroom.errors import ConfigError, ElbowroomError, PluginError
 from elbowroom.registry.component import Owner
-from elbowroom.registry.components import registry
+from elbowroom.registry.components import installed
 from elbowroom.registry.trust import Origin
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -448,7 +448,7 @@ def test_plugins_bring_presets_without_replacing_ours(tmp_path, monkeypatch):
     owner = Owner("elbowroom-far", "1.0")
 
     class WithFar:
-        find = registry().find
+        find = installed().find
 
         def presets(self):
             location = "far_presets:configs/far.yaml"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from elbowroom.compare.differences import differences
+from elbowroom.plugins.compare.differences import differences
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from elbowroom import Dataset, Metric
 from elbowroom.config.assembly import build_model, build_parts
-from elbowroom.contracts.metric import LOOK, Figure
+from elbowroom.contracts.metric import EVALUATION_BATCH, Figure
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
 from elbowroom.evaluation.evaluation import (
-    Protocol,
+    EvaluationProtocol,
     evaluate,
     evaluate_run,
     evaluation_folder,
@@ -102,7 +102,7 @@ def model_of(process="masked"):
 
 
 def protocol(*metrics, **options):
-    return Protocol(metrics=metrics, **{"samples": 10, **options})
+    return EvaluationProtocol(metrics=metrics, **{"samples": 10, **options})
 
 
 @pytest.mark.parametrize("process", ["masked", "gaussian"])
@@ -401,4 +401,4 @@ def test_mistakes_are_told_in_a_sentence(run, arguments, words):
 def test_the_help_states_the_batch_size_there_is():
     """Written out there, since asking would cost an import at every start of the command."""
     words = " ".join(elbowroom("evaluate", "--help").out.replace("│", " ").split())
-    assert f"Samples at once. Default: {LOOK}." in words
+    assert f"Samples at once. Default: {EVALUATION_BATCH}." in words

@@ -5,10 +5,10 @@ from __future__ import annotations
 import attrs
 import pytest
 import torch
-from elbowroom.compare.comparison import Axis, Comparison
 from elbowroom.config.assembly import build_parts, settled
 from elbowroom.config.explain import explain_config
 from elbowroom.config.sections import dump_yaml, load_config
+from elbowroom.plugins.compare.comparison import Axis, Comparison
 from elbowroom.runs.folder import RunError, RunFolder
 from elbowroom.runs.load import load_run
 from elbowroom.training.run import resume, train

@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from elbowroom.scaffold.new_plugin import KINDS, new_plugin
+from elbowroom.plugins.new_plugin.new_plugin import KINDS, new_plugin
 
 
 def name_of(kind: str) -> str:
@@ -70,7 +70,7 @@ def test_they_are_listed_without_torch(place):
     told = python(
         place,
         "-c",
-        "import sys; from elbowroom.registry.components import registry, KINDS; found = registry();"
+        "import sys; from elbowroom import installed, KINDS; found = installed();"
         "print([name for kind in KINDS for name in found.components(kind)]);"
         "assert 'torch' not in sys.modules",
     )

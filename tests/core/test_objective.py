@@ -11,9 +11,9 @@ import torch
 from elbowroom import CategoricalPrediction, DataSpec, Level, Noise, RealPrediction
 from elbowroom.conformance.oracle import MixtureOracle, TableOracle, every_state
 from elbowroom.objective.loss import NORMALISERS, BatchMean, Objective, UnitMean, bound
-from elbowroom.paper.theory import three_tokens
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
+from elbowroom.plugins.paper.theory import three_tokens
 from elbowroom.plugins.schedules.gaussian import EDM as EDMSchedule
 from elbowroom.plugins.schedules.gaussian import Flow, LinearLogSNR, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear, Polynomial

@@ -15,10 +15,11 @@ import attrs
 import pluggy
 import pytest
 from elbowroom import ConfigError, PluginError, Schedule
-from elbowroom.registry.component import CONTRACTS, KINDS, NAME, import_target
-from elbowroom.registry.components import Owner, Registry, registry, reset_registry
+from elbowroom.registry.component import NAME, import_target
+from elbowroom.registry.components import Owner, Registry, installed, reset_registry
 from elbowroom.registry.discovery import normalised
 from elbowroom.registry.hooks import PLUGIN_API, Hooks
+from elbowroom.registry.kinds import KINDS
 from elbowroom.registry.trust import Origin, Vetting
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,7 +120,7 @@ def test_no_built_in_plugin_is_broken_and_each_of_its_components_loads():
     for kind in KINDS:
         for name, component in loaded.components(kind).items():
             assert component.owner.distribution == "elbowroom"
-            assert issubclass(loaded.find(kind, name).load(), object)
+            assert callable(loaded.find(kind, name).load())
 
 
 def test_a_lazy_component_is_imported_only_when_loaded(site):
@@ -181,15 +182,14 @@ def test_every_registering_hook_has_a_kind():
         for name, hook in vars(Hooks).items()
         if not name.startswith("_") and hook.__annotations__.get("return") == "Components"
     }
-    assert set(KINDS.values()) == returning
+    assert {kind.hook for kind in KINDS.values()} == returning
     assert not returning & observers
 
 
-@pytest.mark.parametrize("kind", CONTRACTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_contract_is_a_class(kind):
     """Each contract can be imported and is a class of that kind's name."""
-    assert kind in KINDS
-    contract = import_target(CONTRACTS[kind])
+    contract = import_target(KINDS[kind].contract)
     assert isinstance(contract, type)
     assert contract.__name__.lower() == kind.replace("_", "")
 
@@ -275,7 +275,7 @@ BREAKAGES = {
         "gives 'x' as 'file.yaml'",
     ),
     "asking for the registry": (
-        "from elbowroom.registry.components import registry\nregistry()",
+        "from elbowroom import installed\ninstalled()",
         "asked for the registry while plugins are being loaded",
     ),
 }
@@ -298,7 +298,7 @@ def test_a_broken_plugin_is_reported_and_harms_nothing_else(site, breakage, tmp_
     source, expected = BREAKAGES[breakage]
     site.add("dist-bad", "from elbowroom import hookimpl\n" + source, version="0.7")
     site.add("dist-good")
-    loaded = registry()
+    loaded = installed()
     assert expected in cause_of(loaded, "dist-bad")
     assert [str(plugin) for plugin in loaded.broken] == ["dist-bad (dist-bad 0.7)"]
     assert "Traceback" in loaded.broken[0].error.traceback
@@ -725,9 +725,8 @@ def test_a_component_that_cannot_be_used_names_its_distribution_and_cause(site, 
 
 def test_every_kind_has_a_contract():
     """What a plugin supplies is checked against its kind's class, whatever the kind."""
-    assert set(CONTRACTS) == set(KINDS)
-    for target in CONTRACTS.values():
-        assert inspect.isabstract(import_target(target))
+    for kind in KINDS.values():
+        assert inspect.isabstract(import_target(kind.contract)) == kind.is_class
 
 
 # -- presets and observers
@@ -814,11 +813,11 @@ def test_plugins_and_components_are_frozen(site):
 @pytest.mark.usefixtures("lenient")
 def test_the_registry_is_loaded_once(site):
     """The default registry is kept until it is reset."""
-    first = registry()
+    first = installed()
     site.add("dist-a")
-    assert registry() is first
+    assert installed() is first
     reset_registry()
-    assert registry().find("weighting", "good").owner.distribution == "dist-a"
+    assert installed().find("weighting", "good").owner.distribution == "dist-a"
 
 
 def test_listing_imports_no_torch_and_is_fast():
@@ -826,8 +825,8 @@ def test_listing_imports_no_torch_and_is_fast():
     program = """
 import sys, time
 begin = time.process_time()
-from elbowroom.registry.components import KINDS, registry
-found = {kind: list(registry().components(kind)) for kind in KINDS}
+from elbowroom.registry.components import KINDS, installed
+found = {kind: list(installed().components(kind)) for kind in KINDS}
 seconds = time.process_time() - begin
 heavy = {"torch", "numpy", "sklearn", "matplotlib", "diffusers"} & set(sys.modules)
 assert not heavy, heavy

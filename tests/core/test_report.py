@@ -7,9 +7,9 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from elbowroom.compare.report import page, write_report
-from elbowroom.compare.report.chart import Axis, Series, chart
-from elbowroom.compare.report.markup import Markup, tag
+from elbowroom.plugins.compare.report import page, write_report
+from elbowroom.plugins.compare.report.chart import Axis, Series, chart
+from elbowroom.plugins.compare.report.markup import Markup, tag
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -144,8 +144,8 @@ def test_the_report_is_written_beside_the_results(tmp_path):
 
 def test_the_report_of_a_real_comparison(tmp_path):
     """What a comparison finds is what the page takes."""
-    from elbowroom.compare.comparison import run_comparison
-    from elbowroom.compare.results import collect
+    from elbowroom.plugins.compare.comparison import run_comparison
+    from elbowroom.plugins.compare.results import collect
 
     from tests.core.comparing import Here, comparison
 

@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from elbowroom.compare.report import write_report
+from elbowroom.plugins.compare.report import write_report
 
 from tests.core.reporting import NASTY, results
 

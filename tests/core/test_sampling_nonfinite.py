@@ -12,7 +12,7 @@ from elbowroom import (
     Noise,
     RealPrediction,
 )
-from elbowroom.contracts.trajectory import NonFinitePredictionError, Path
+from elbowroom.contracts.trajectory import NonFinitePredictionError, Trajectory
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
@@ -112,7 +112,7 @@ def test_nothing_is_drawn_from_bad_logits(bad):
 def test_where_asking_costs_the_first_fault_is_kept_to_the_end():
     """On an accelerator a path only notes; later faults do not hide the first of a sample."""
     model = gaussian(torch.nan)
-    path = Path(model, Noise.of(0, 4), torch.arange(4), DDIM(8))
+    path = Trajectory(model, Noise.of(0, 4), torch.arange(4), DDIM(8))
     path.check = lambda: None  # as if it could not be read at once
     levels = DDIM(8).levels(model)
     z = torch.zeros(4, 12)
@@ -126,7 +126,7 @@ def test_where_asking_costs_the_first_fault_is_kept_to_the_end():
 
 def test_noise_itself_may_break():
     """A step that leaves the finite numbers is found where the network is asked next."""
-    path = Path(gaussian(0.0), Noise.of(0, 4), torch.arange(4), DDIM(8))
+    path = Trajectory(gaussian(0.0), Noise.of(0, 4), torch.arange(4), DDIM(8))
     z = torch.zeros(4, 12)
     z[1, 3] = torch.inf
     level = Level.of(torch.tensor(0.75).double(), path.model.schedule, path.process)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from elbowroom.bench.replay_network import Silenceable
+from elbowroom.plugins.bench.replay_network import Silenceable
 from torch import nn
 
 

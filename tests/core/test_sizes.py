@@ -12,7 +12,7 @@ from elbowroom import sizes as kept
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.config.sizes import check_example, check_network, memory
-from elbowroom.evaluation.evaluation import Protocol, evaluate
+from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate
 from elbowroom.runs.ranks import Ranks
 from elbowroom.sampling.draw import draw
 from elbowroom.training.loop import check_run
@@ -86,7 +86,7 @@ def test_impossibly_many_samples_are_refused():
     with pytest.raises(ConfigError, match=r"samples of shape \[4, 4, 1\]"):
         next(draw(model, 10**9, batch_size=10**12))
     with pytest.raises(ConfigError, match="samples: their labels alone"):
-        evaluate(model, parts.data, Protocol(samples=10**15))
+        evaluate(model, parts.data, EvaluationProtocol(samples=10**15))
 
 
 def test_an_impossible_example_is_refused():

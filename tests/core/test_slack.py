@@ -11,19 +11,19 @@ from elbowroom import ElbowroomError
 from elbowroom.certificate.certify import certify
 from elbowroom.certificate.slack import (
     SHARES,
-    Curve,
+    LossCurve,
     isotonic_quantile,
     minorant,
     slack,
     slack_on_run,
 )
-from elbowroom.paper.theory import check_theorems
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
+from elbowroom.plugins.paper.theory import check_theorems
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
 from elbowroom.plugins.weightings.paper import EDM, IDDPM, Elbo
-from elbowroom.registry.components import registry
+from elbowroom.registry.components import installed
 from elbowroom.runs.folder import RunFolder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,7 +37,7 @@ weights = st.lists(st.floats(0, 4), min_size=8, max_size=8)
 
 @pytest.fixture(scope="module")
 def cascades():
-    found = {name: check_theorems(registry(), name, 8) for name in ("optimal", "tempered")}
+    found = {name: check_theorems(installed(), name, 8) for name in ("optimal", "tempered")}
     return [check.cascade for checks in found.values() for check in checks]
 
 
@@ -136,7 +136,7 @@ def test_a_negative_weight_has_slack_everywhere():
 
 
 def _curve(folder):
-    return Curve.of_log(folder.rows(), folder.path.name)
+    return LossCurve.of_log(folder.rows(), folder.path.name)
 
 
 def flat_run(path, lost: float, **objective):

@@ -7,12 +7,12 @@ import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec
 from elbowroom.conformance.oracle import TableOracle
-from elbowroom.paper.cascade import cumulative_weights, table_cascade
-from elbowroom.paper.theory import check_theorems, three_tokens
 from elbowroom.plugins.masked.process import Masked
+from elbowroom.plugins.paper.cascade import cumulative_weights, table_cascade
+from elbowroom.plugins.paper.theory import check_theorems, three_tokens
 from elbowroom.plugins.schedules.masking import Cosine, Linear
 from elbowroom.plugins.weightings.paper import Sigmoid
-from elbowroom.registry.components import registry
+from elbowroom.registry.components import installed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +33,7 @@ NAMES = {
 @pytest.fixture(scope="module")
 def checks():
     return {
-        name: check_theorems(registry(), name, 8) for name in ("optimal", "uniform", "tempered")
+        name: check_theorems(installed(), name, 8) for name in ("optimal", "uniform", "tempered")
     }
 
 

@@ -11,7 +11,7 @@ import attrs
 import pluggy
 import pytest
 import torch
-from elbowroom import Weighting
+from elbowroom import Weighting, installed
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.errors import ConfigError, IncompatibleError, PluginError
@@ -63,12 +63,10 @@ def watch(monkeypatch):
                 on("run_ended", event)
 
         manager.register(Watcher())
-        installed = type("Installed", (), {"hook": manager.hook})
-        from elbowroom import registry
-
-        real = registry.registry()
-        installed.__getattr__ = lambda self, name: getattr(real, name)
-        monkeypatch.setattr("elbowroom.registry.components.registry", installed)
+        watched = type("Watched", (), {"hook": manager.hook})
+        real = installed()
+        watched.__getattr__ = lambda self, name: getattr(real, name)
+        monkeypatch.setattr("elbowroom.registry.components.installed", watched)
 
     return install
 

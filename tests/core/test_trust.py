@@ -329,11 +329,11 @@ def test_a_service_can_forbid_references_altogether(stranger, tmp_path, monkeypa
 
 def test_a_refusal_is_one_of_plugins(stranger):
     """Whoever calls the registry itself gets the same answer."""
-    from elbowroom.registry.components import registry
+    from elbowroom.registry.components import installed
     from elbowroom.registry.trust import Origin, Vetting
 
     with pytest.raises(PluginError, match="not trained with here"):
-        registry().find(
+        installed().find(
             "weighting", "../evil.py:Evil", stranger, vetting=Vetting(Origin(folder=stranger))
         )
 
@@ -404,10 +404,11 @@ def test_a_finished_point_from_elsewhere_runs_no_code(tmp_path, stranger, plain_
 
 def test_jobs_import_nothing_from_a_strangers_folder(tmp_path):
     """Where the command would not import from the working folder, its jobs do not either."""
-    from elbowroom.compare.comparison import _same_imports
+    from elbowroom.plugins.compare.comparison import _same_imports
 
     program = (
-        "import sys; sys.path.remove(''); from elbowroom.compare.comparison import _same_imports\n"
+        "import sys; sys.path.remove('')\n"
+        "from elbowroom.plugins.compare.comparison import _same_imports\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program + "print(_same_imports())"],

@@ -11,12 +11,12 @@ import runpy
 from pathlib import Path
 
 import pytest
-from elbowroom.cli.compare import print_results
 from elbowroom.cli.evaluate import _print as print_record
-from elbowroom.compare.report.page import page
-from elbowroom.compare.results import as_csv, best_of, knows_nothing_of, knows_nothing_words
 from elbowroom.contracts.metric import Figure, is_vacuous
-from elbowroom.evaluation.evaluation import Protocol, evaluate
+from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate
+from elbowroom.plugins.compare.command import print_results
+from elbowroom.plugins.compare.report.page import page
+from elbowroom.plugins.compare.results import as_csv, best_of, knows_nothing_of, knows_nothing_words
 
 from tests.core.reporting import results
 
@@ -134,7 +134,7 @@ def test_bits_per_dim_stand_beside_log2_of_the_number_of_values():
     from tests.core.tiny_run import tiny_config
 
     parts = build_parts(tiny_config())  # 5 values, a fresh network
-    protocol = Protocol(metrics=({"name": "bpd", "limit": 8, "looks": 2},), samples=2)
+    protocol = EvaluationProtocol(metrics=({"name": "bpd", "limit": 8, "looks": 2},), samples=2)
     figures = evaluate(build_model(parts), parts.data, protocol).figures
     assert figures["bits_per_dim"].knows_nothing == math.log2(5)
     assert figures["bits_per_dim"].of["knows_nothing"] == "log₂ 5"

@@ -1,4 +1,4 @@
-"""One light environment with the example plugin and four broken ones really installed."""
+"""One light environment with the example plugins and some odd or broken ones installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "docs" / "examples" / "elbowroom-min-snr"
+EXAMPLES = ROOT / "docs" / "examples"
 BROKEN = ROOT / "tests" / "fixtures" / "plugins"
 
 
@@ -48,7 +48,7 @@ class Environment:
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory) -> Environment:
-    """The packages of this environment, and five more installed by pip from their sources."""
+    """The packages of this environment, and more installed by pip from their sources."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder / "venv", with_pip=False, symlinks=os.name != "nt")
     python = folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
@@ -61,7 +61,7 @@ def environment(tmp_path_factory) -> Environment:
     lines = [f"import site; site.addsitedir({path!r})\n" for path in sorted(shared)]
     (site / "shared.pth").write_text("".join(lines))
     sources = []
-    for source in (EXAMPLE, *sorted(p for p in BROKEN.iterdir() if p.is_dir())):
+    for source in sorted(p for place in (EXAMPLES, BROKEN) for p in place.iterdir() if p.is_dir()):
         # Building writes beside the sources: build a copy.
         ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
         sources.append(shutil.copytree(source, folder / "sources" / source.name, ignore=ignored))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 
@@ -51,3 +52,39 @@ def test_an_unknown_name_shows_the_broken_plugins_causes(environment):
     ran = environment.run("-m", "elbowroom", "weighting", "nowhere", check=False)
     assert ran.returncode == 2
     assert "broken plugins" in " ".join(ran.stderr.split()) and "Traceback" not in ran.stderr
+
+
+def test_a_third_partys_command_is_in_help_and_runs(environment):
+    """It is listed beside ours, takes our options, and answers."""
+    told = environment.run("-m", "elbowroom", "--help").stdout
+    assert "levels" in told and "log-SNR of a schedule" in told
+    found = json.loads(environment.run("-m", "elbowroom", "levels", "cosine", "--json").stdout)
+    assert found["clean"] > 0 > found["noise"]
+    wrong = environment.run("-m", "elbowroom", "levels", "cosin", check=False)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("error: unknown schedule 'cosin' (did you mean 'cosine'?)")
+
+
+def test_another_command_of_our_name_does_not_replace_ours(environment):
+    """Ours keeps its name; the other is called by its distribution, and fails in a sentence."""
+    assert "grid of configs" in environment.run("-m", "elbowroom", "compare", "--help").stdout
+    name = "elbowroom-odd-commands/compare"
+    theirs = environment.run("-m", "elbowroom", name, check=False)
+    assert (theirs.returncode, theirs.stderr) == (2, "error: this one only complains\n")
+
+
+def test_a_command_that_cannot_be_imported_harms_no_other(environment):
+    """It stands in help as broken; whoever calls it reads why."""
+    told = environment.run("-m", "elbowroom", "--help", COLUMNS="200").stdout
+    assert re.search(r"lost +Broken: command 'lost' of elbowroom-odd-commands", told)
+    called = environment.run("-m", "elbowroom", "lost", check=False)
+    assert called.returncode == 2 and "a_module_nobody_has" in called.stderr
+
+
+def test_a_commands_python_form_is_a_name_of_elbowroom(environment):
+    """elbowroom.NAME is the function a command names; a command without one adds no name."""
+    program = """
+import json, elbowroom
+print(json.dumps([elbowroom.odd(), elbowroom.compare.__module__, hasattr(elbowroom, "levels")]))
+"""
+    assert environment.ask(program) == ["odd", "elbowroom.plugins.compare.run", False]

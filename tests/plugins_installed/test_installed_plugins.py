@@ -19,9 +19,9 @@ print(json.dumps({
 FIND = """
 import json, sys
 from elbowroom import ElbowroomError
-from elbowroom.registry.components import registry
+from elbowroom.registry.components import installed
 try:
-    component = registry().find("weighting", {name!r})
+    component = installed().find("weighting", {name!r})
     answer = [component.load().__name__, component.owner.record()]
 except ElbowroomError as error:
     answer = [type(error).__name__, str(error)]
@@ -41,7 +41,8 @@ def test_installed_plugins_are_listed_and_the_broken_ones_reported(environment):
     assert "made for plugin API 99.1" in plugins["elbowroom-newer-api"][2]
     assert plugins["elbowroom-unknown-argument"][:2] == ["unknown-argument", "0.4"]
     assert "run_started() has no argument 'trainer'" in plugins["elbowroom-unknown-argument"][2]
-    assert len(plugins) == 5
+    assert plugins["elbowroom-levels"] == ["levels", "1.0.0", None]
+    assert len(plugins) == 7
     assert listed["built-in and broken"] == []
     assert {"masked", "gaussian"} <= set(listed["processes"])
     assert {"elbo", "own-name", "elbowroom-min-snr/min-snr"} <= set(listed["weightings"])
@@ -100,8 +101,8 @@ def test_the_installed_example_weighs_a_loss(environment):
     values = environment.ask("""
 import json, torch
 from elbowroom import Level
-from elbowroom.registry.components import registry
-find = registry().find
+from elbowroom.registry.components import installed
+find = installed().find
 weighting = find("weighting", "elbowroom-min-snr/min-snr").load()(gamma=2.0)
 process, schedule = find("process", "gaussian").load()(), find("schedule", "vp-cosine").load()()
 level = Level.of(torch.linspace(0.2, 0.8, 4, dtype=torch.float64), schedule, process)

@@ -82,6 +82,20 @@ def test_a_plugin_imports_elbowroom_and_its_own_folder(path):
             assert name.split(".")[2] == own, f"{path}:{line} imports {name}"
 
 
+PUBLIC = ("elbowroom", "elbowroom.conformance", "elbowroom.cli")
+ONES_OWN = ("elbowroom.plugins.", "elbowroom.contrib.")
+
+
+@pytest.mark.parametrize(
+    "path", modules("plugins") + modules("contrib"), ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_plugins_import_public_names_only(path):
+    """What an author needs is public, or it is not needed: ours use nothing that others cannot."""
+    for name, line in imports(path, top_level=False):
+        if name.split(".")[0] == "elbowroom" and not name.startswith(ONES_OWN):
+            assert name in PUBLIC, f"{path}:{line} imports {name}"
+
+
 @pytest.mark.parametrize("folder", ["core", "plugins"])
 def test_nothing_imports_contrib(folder):
     """contrib is opt-in."""
@@ -130,8 +144,8 @@ def test_importing_elbowroom_and_listing_plugins_does_not_import_torch():
     code = (
         "import sys, elbowroom\n"
         "from elbowroom import Weighting, Schedule, Process, Sampler, TimeSampler, hookimpl\n"
-        "from elbowroom.registry.components import registry\n"
-        "registry()\n"
+        "from elbowroom.registry.components import installed\n"
+        "installed()\n"
         "heavy = {'torch', 'numpy', 'diffusers', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

@@ -202,10 +202,10 @@ def test_the_folder_is_text_and_tensors(one):
 
 def test_figures_of_an_evaluation_go_into_the_card(exported, tmp_path):
     """What `elbowroom evaluate` measured is quoted with what it is of."""
-    from elbowroom.evaluation.evaluation import Protocol, evaluate_run
+    from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate_run
 
     run = exported["masked"].run
-    evaluate_run(run, (), Protocol(metrics=("bpd",), samples=2))
+    evaluate_run(run, (), EvaluationProtocol(metrics=("bpd",), samples=2))
     card = (export_run(run, "diffusers", tmp_path / "e") / "README.md").read_text()
     assert "| bits_per_dim |" in card
     assert "test examples" in card

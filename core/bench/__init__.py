@@ -1,1 +1,0 @@
-"""Benchmarks: our train step beside a bare loop."""

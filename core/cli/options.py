@@ -1,0 +1,41 @@
+"""Options that several commands have, ours and those of plugins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Let code run that a RUN from elsewhere names; read it first."),
+]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, ... Default: what there is.")]
+Precision = Annotated[
+    str, typer.Option(help="Of the network: float32, or bfloat16 as in training.")
+]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like sampler.steps=32."),
+]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="SPEC",
+        help="A name, or '{name: kid, block: 500}'; several times for several. Default: "
+        "bpd, fid, kid, is and neighbours, as far as they fit the data.",
+    ),
+]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NETWORK",
+        help="classifier (default), inception, inception:FILE or ./my.py:Network.",
+    ),
+]
+Samples = Annotated[int, typer.Option(metavar="N", min=2, help="How many samples to draw.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")]
+Checkpoint = Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")]

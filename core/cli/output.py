@@ -1,0 +1,96 @@
+"""How commands speak: tables for people, JSON for programs, complaints on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import IO, Any
+
+import typer
+
+_documents: list[IO[str]] = []  # where JSON goes, if not to standard output
+
+
+@contextmanager
+def json_alone() -> Iterator[None]:
+    """Keep standard output for JSON: what components print in the meantime goes to stderr."""
+    try:
+        out, err = sys.stdout.fileno(), sys.stderr.fileno()
+    except (OSError, ValueError):  # no real files, as in a notebook or a test
+        with _documents_to(sys.stdout), redirect_stdout(sys.stderr):
+            yield
+        return
+    encoding = sys.stdout.encoding
+    with os.fdopen(os.dup(out), "w", encoding=encoding) as file, _documents_to(file):
+        os.dup2(err, out)  # also what libraries and other processes print
+        try:
+            with redirect_stdout(sys.stderr):
+                yield
+        finally:
+            os.dup2(file.fileno(), out)
+
+
+@contextmanager
+def _documents_to(file: IO[str]) -> Iterator[None]:
+    _documents.append(file)
+    try:
+        yield
+    finally:
+        _documents.pop()
+
+
+def print_json(value: Any) -> None:
+    """Strict JSON; what is not a finite number is null."""
+    text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo(text, file=_documents[-1] if _documents else None)
+
+
+def finite(value: Any) -> Any:
+    """``value`` with NaN and infinities as None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+def console(*, stderr: bool = False) -> Any:
+    """A rich console that does not guess at words and wraps only for a terminal."""
+    from rich.console import Console
+
+    file = sys.stderr if stderr else sys.stdout
+    width = None if file.isatty() else 120
+    return Console(file=file, highlight=False, soft_wrap=not file.isatty(), width=width)
+
+
+def table(title: str, *columns: str) -> Any:
+    """An empty table; columns whose name starts with '>' are right-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    for column in columns:
+        made.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left")
+    return made
+
+
+def number(value: float) -> str:
+    """A number in a table."""
+    if math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.6g}"
+
+
+def complain(message: str) -> None:
+    """One message on stderr."""
+    from rich.text import Text
+
+    console(stderr=True).print(Text.assemble(("error: ", "bold red"), message))

@@ -1,1 +1,0 @@
-"""Comparisons: a grid of runs, their results and the report."""

@@ -1,1 +1,0 @@
-"""The paper: its theorems checked, its plots, its table."""

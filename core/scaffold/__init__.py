@@ -1,1 +1,0 @@
-"""The scaffold of a new plugin package."""

@@ -1,0 +1,362 @@
+"""``elbowroom compare``: the same benchmark for every point of a grid."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from elbowroom import python_form
+from elbowroom.cli import JSON, Device, Features, Metrics, Samples, console, print_json, table
+
+if TYPE_CHECKING:
+    from .comparison import Cell, Comparison, State
+    from .decimals import Column
+
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Changes for all, like train.steps=300."),
+]
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=A,B,...",
+        help="A config value and what to set it to; several times for a grid.",
+    ),
+]
+
+FAILED = 1
+INTERRUPTED = 75  # as a run that saved itself: call again and it goes on
+
+
+@python_form("elbowroom.plugins.compare.run:compare")
+def compare(
+    config: Config,
+    overrides: Overrides = None,
+    vary: Vary = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'KEY=A ...'", help="Values that are not wanted together; several times."
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each point.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Default: comparisons/CONFIG.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Points at once.")] = 1,
+    metric: Metrics = None,
+    features: Features = None,
+    samples: Samples = 1000,
+    sample_seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")] = 0,
+    checkpoint: Annotated[
+        str, typer.Option(metavar="WHICH", help="last (equal budgets), best or a step.")
+    ] = "last",
+    device: Device = None,
+    precision: Annotated[
+        str,
+        typer.Option(help="In which networks are judged: float32 or bfloat16."),
+    ] = "float32",
+    launcher: Annotated[str, typer.Option(metavar="SPEC", help="Where points run.")] = "local",
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Quote the paper's figures beside ours.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print each point as commands of its own.")
+    ] = False,
+    json: JSON = False,
+) -> None:
+    """Train and evaluate a grid of configs; a table, results.json, results.csv and report.html.
+
+    Finished points are not run again; after an interruption the same command goes on.
+
+    Example: elbowroom compare digits --vary process=gaussian,masked --vary weighting=elbo,simple
+    """
+    from elbowroom import EvaluationProtocol, check_device, parse_spec
+
+    from .comparison import Axis, Comparison, parse_skip, refuse_broken
+    from .run import run_cells
+
+    protocol = EvaluationProtocol(
+        metrics=tuple(metric or ()),
+        features=features,
+        samples=samples,
+        seed=sample_seed,
+        checkpoint=checkpoint,
+        precision=precision,  # type: ignore[arg-type]  # checked there
+    )
+    check_device(device)
+    comparison = Comparison(
+        config,
+        out or Path("comparisons") / Path(config).stem,
+        tuple(overrides or ()),
+        tuple(Axis.parse(text) for text in vary or ()),
+        tuple(parse_skip(text) for text in skip or ()),
+        seeds,
+        protocol,
+        device,
+    )
+    cells = comparison.cells()
+    if dry_run:
+        _print_commands(comparison, cells, as_json=json)
+    refuse_broken(cells)
+    if dry_run:
+        return
+    with watching(cells) as watch:
+        found = run_cells(comparison, cells, parse_spec(launcher), jobs, paper=paper, watch=watch)
+    results = found.results
+    if json:
+        print_json({"paths": {k: str(path) for k, path in found.paths.items()}, **results})
+    else:
+        print_results(results)
+        for path in found.paths.values():
+            console().print(f"written: {path}", markup=False)
+    said = {state.status for state in found.states.values()}
+    if said & {"interrupted", "waiting"}:
+        console(stderr=True).print("interrupted: the same command goes on from here")
+        raise typer.Exit(INTERRUPTED)
+    if "failed" in said or any(point["failed"] for point in results["points"]):
+        raise typer.Exit(FAILED)
+
+
+def _print_commands(comparison: Comparison, cells: Sequence[Cell], *, as_json: bool) -> None:
+    listed = {cell.name: comparison.commands(cell) for cell in cells if cell.point is not None}
+    broken = {cell.name: cell.problem for cell in cells if cell.point is None}
+    if as_json:
+        print_json({"commands": listed, "problems": broken})
+        return
+    for commands in listed.values():
+        typer.echo(" && \\\n  ".join(commands))
+    for name, problem in broken.items():
+        typer.echo(f"# {name} cannot be run: {problem}".replace("\n", "\n# "))
+
+
+# -- while it runs
+
+
+@contextmanager
+def watching(
+    cells: Sequence[Cell],
+) -> Iterator[Callable[[Mapping[str, State]], None]]:
+    """A bar for each running point on a terminal, a line for each event elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    err = console(stderr=True)
+    labels = {cell.name: f"{cell.label} · seed {cell.seed}" for cell in cells}
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal
+    ) as bars:
+        whole = bars.add_task("points", total=len(cells))
+        tasks: dict[str, Any] = {}
+        lines = _Lines(labels, err)
+
+        def watch(states: Mapping[str, State]) -> None:
+            over = [name for name, state in states.items() if state.status in _OVER]
+            bars.update(whole, completed=len(over))
+            for name, state in states.items():
+                if state.status == "running":
+                    if name not in tasks:
+                        tasks[name] = bars.add_task(labels[name], total=None)
+                    words = f"{labels[name]}: {state.doing}"
+                    bars.update(
+                        tasks[name], description=words, completed=state.done, total=state.of or None
+                    )
+                elif name in tasks:
+                    bars.remove_task(tasks.pop(name))
+            lines.tell(states)
+
+        yield watch
+
+
+_OVER = ("finished", "failed", "interrupted")
+_QUIET = 10.0  # seconds between lines about the same point
+
+
+class _Lines:
+    """Says what changed, a line each; where bars are drawn only what ended."""
+
+    def __init__(self, labels: Mapping[str, str], err: Any) -> None:
+        self._labels, self._err = labels, err
+        self._before: dict[str, State] = {}
+        self._told: dict[str, float] = {}
+        self._began = time.monotonic()
+
+    def tell(self, states: Mapping[str, State]) -> None:
+        for name, state in states.items():
+            before = self._before.get(name)
+            self._before[name] = state
+            if before == state or state.status == "waiting":
+                continue
+            if state.status == "running":
+                changed = before is None or before.doing != state.doing
+                late = time.monotonic() - self._told.get(name, -_QUIET) > _QUIET
+                if self._err.is_terminal or not (late or (changed and state.doing == "training")):
+                    continue
+            self._told[name] = time.monotonic()
+            self._err.print(self._line(name, state, before), markup=False)
+
+    def _line(self, name: str, state: State, before: State | None) -> str:
+        clock = f"{time.monotonic() - self._began:6.0f} s  {self._labels[name]}: "
+        if state.status == "running":
+            return f"{clock}{state.doing} {state.done}/{state.of}"
+        if state.status == "finished" and not state.reason:
+            return clock + ("finished already" if before is None else "finished")
+        return f"{clock}{state.status}{': ' if state.reason else ''}{state.reason}"
+
+
+# -- what it found
+
+
+def print_results(results: Mapping[str, Any]) -> None:
+    """The table of groups, what failed, where budgets differ, and the paper's rows if asked for."""
+    from rich.text import Text
+
+    out = console()
+    out.print(_figures_table(results))
+    out.print(Text(_legend(results), style="dim"))
+    for point in results["points"]:
+        if point["status"] != "finished":
+            style = "red" if point["status"] == "failed" else "yellow"
+            words = f"{point['status']}: {point['reason']}" if point["reason"] else point["status"]
+            out.print(
+                Text.assemble(
+                    (f"{point['label']} · seed {point['seed']}: ", "bold"), (words, style)
+                )
+            )
+        for name, why in point["failed"].items():
+            where = f"{point['label']} · seed {point['seed']}: "
+            out.print(Text.assemble((where, "bold"), (f"{name} failed: {why}", "red")))
+    out.print(_budget_words(results["budgets"]))
+    if results["paper"]:
+        out.print(_paper_table(results))
+
+
+_REPORT_ONLY = ("kid_train", "neighbours_mean")  # a terminal is narrow
+
+
+def _figures_table(results: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    from .results import (
+        best_of,
+        column_of,
+        floor_of,
+        knows_nothing_of,
+        knows_nothing_words,
+        shown_figures,
+    )
+
+    names = {n: t for n, t in shown_figures(results).items() if n not in _REPORT_ONLY}
+    keys = list(results["vary"]) or ["point"]
+    listing = table(
+        results["title"], *keys, "bound?", *(f">{title}" for title in names.values()), ">seeds"
+    )
+    best = best_of(results)
+    columns = {name: column_of(results, name) for name in names}
+    for k, group in enumerate(results["groups"]):
+        cells = [
+            _cell(column, group["figures"].get(name), bold=best.get(name) == k)
+            for name, column in columns.items()
+        ]
+        weighting = group["weighting"] or {}
+        bound = {True: "yes", False: "no", None: "?"}[weighting.get("is_bound")]
+        count = f"{group['finished']}/{len(group['points'])}"
+        values = list(group["values"].values()) or [group["label"]]
+        listing.add_row(*(Text(value) for value in values), bound, *cells, count)
+    listing.add_section()
+    for title, of in (("real data", floor_of), (knows_nothing_words(results), knows_nothing_of)):
+        said = [
+            "" if (value := of(results, name)) is None else column.plain(value)
+            for name, column in columns.items()
+        ]
+        if any(said):
+            padding = [""] * (len(keys) - 1)
+            listing.add_row(title, *padding, "", *said, "", style="dim")
+    return listing
+
+
+def _cell(column: Column, figure: Mapping[str, Any] | None, *, bold: bool) -> Any:
+    from rich.text import Text
+
+    value = column.value(figure)
+    if figure is None or value is None:
+        return Text("-", style="dim")
+    spread = column.spread(figure)
+    tail = "" if spread is None else f"\u00a0±\u00a0{spread}"
+    mark = "\u00a0†" if figure.get("vacuous") else ""
+    return Text.assemble((value, "bold" if bold else ""), (tail, "dim"), (mark, "red"))
+
+
+def _legend(results: Mapping[str, Any]) -> str:
+    from .results import condition_of
+
+    several = len(results["seeds"]) > 1
+    spread = (
+        f"±: standard deviation over {len(results['seeds'])} seeds"
+        if several
+        else "±: standard error of the figure, one seed"
+    )
+    asked, condition = results["protocol"], condition_of(results)
+    spread += f"; {condition}" if condition else ""
+    marked = any(f.get("vacuous") for g in results["groups"] for f in g["figures"].values())
+    vacuous = "; †: vacuous, worse than knowing nothing" if marked else ""
+    return (
+        f"{spread}{vacuous}; {asked['samples']} samples, seed {asked['seed']}, EMA weights of the "
+        f"{asked['checkpoint']} checkpoint; real data: the test split in the samples' place"
+    )
+
+
+def _budget_words(budgets: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    same = ", ".join(f"{key} {value}" for key, value in budgets["same"].items())
+    lines: list[Any] = [("same for all: ", "bold"), same + "\n"]
+    for key, said in budgets["different"].items():
+        lines += [(f"{key} differ: ", "bold"), _spread(said) + "\n"]
+    return Text.assemble(*lines)
+
+
+def _spread(said: Mapping[str, Any]) -> str:
+    """Each value with those that have it; many numbers as a range."""
+    having: dict[Any, list[str]] = {}
+    for label, value in said.items():
+        having.setdefault(value, []).append(label)
+    numbers = [value for value in having if isinstance(value, int | float)]
+    if len(having) > 4 and len(numbers) == len(having):
+        return f"{min(numbers):,} to {max(numbers):,}"
+    return "; ".join(
+        f"{f'{value:,}' if isinstance(value, int | float) else value} ({', '.join(labels)})"
+        for value, labels in having.items()
+    )
+
+
+def _paper_table(results: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    from .results import paper_columns
+
+    paper, columns = results["paper"], paper_columns(results)
+    listing = table(
+        f"The paper's figures (quoted: {paper['setting']}) beside ours (measured here)",
+        "model",
+        "weighting",
+        ">FID, quoted",
+        ">IS, quoted",
+        "ours",
+        ">FID train, ours",
+        ">IS, ours",
+    )
+    for row in paper["rows"]:
+        quoted = row["inception_score"]
+        head = [row["model"], row["weighting"] or "", str(row["fid"]), f"{quoted or ''}"]
+        if not row["ours"]:
+            listing.add_row(*head, "", "", "")
+        for one in row["ours"]:
+            figures = [_cell(column, one[name], bold=False) for name, column in columns.items()]
+            listing.add_row(*head, Text(one["label"]), *figures)
+    return listing

@@ -1,0 +1,253 @@
+"""One point of a comparison: a config, trained in a folder of its own and evaluated.
+
+``python -m elbowroom.plugins.compare.point JOB`` does what ``elbowroom train`` and
+``elbowroom evaluate`` do by hand, as far as it is not done yet; training that another point has
+done is taken over from it. JOB is a folder that a comparison wrote ``job.json`` into:
+
+    job.json        the config, the run's folder, the protocol, the device
+    progress.json   what is being done, how much is done, of how much
+    outcome.json    how it ended and why
+    output.txt      what was printed
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from elbowroom import (
+    ENDS_WITH_INPUT,
+    Config,
+    ElbowroomError,
+    EvaluationProtocol,
+    RunError,
+    RunFolder,
+    check_unchanged,
+    evaluate_run,
+    evaluation_folder,
+    load_config,
+    read_evaluation,
+    read_json,
+    remember_code,
+    replace_file,
+    resume,
+    to_plain,
+    train,
+)
+
+from .shared_training import adopt, can_adopt
+
+FAILED = 1
+_PATIENCE = 120.0  # seconds for another process to leave the folder
+_OFTEN = 0.5  # seconds between notes of progress
+
+
+@attrs.frozen(eq=False)
+class Point:
+    """What shall be trained where, and how it is judged."""
+
+    config: Config
+    folder: Path
+    protocol: EvaluationProtocol
+    like: Path | None = None  # the run of a point with the same training, another sampler
+    device: str | None = None  # where it is trained and judged; None: what there is
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Point:
+        """The point in a ``job.json``."""
+        try:
+            protocol = record["protocol"]
+            return cls(
+                load_config(record["config"]),
+                Path(record["folder"]),
+                EvaluationProtocol(**{**protocol, "metrics": tuple(protocol["metrics"])}),
+                None if record["like"] is None else Path(record["like"]),
+                record["device"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ElbowroomError(
+                f"job.json is not a job: {type(error).__name__}: {error}"
+            ) from None
+
+    def record(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "config": to_plain(self.config),
+            "folder": str(self.folder.resolve()),
+            "protocol": self.protocol.plain(),
+            "like": None if self.like is None else str(self.like.resolve()),
+            "device": self.device,
+        }
+
+    @property
+    def run(self) -> RunFolder | None:
+        """The folder, if a run began there; one of another config is refused."""
+        opened = RunFolder(self.folder)
+        if not opened.has_begun:
+            return None
+        check_unchanged(self.config, to_plain(opened.config()), str(self.folder))
+        return opened
+
+    @property
+    def trained(self) -> bool:
+        """Is the run as long as the config wants it?"""
+        run = self.run
+        latest = None if run is None else run.latest()
+        if latest is None:
+            return False
+        if latest.step > self.config.train.steps:
+            raise RunError(
+                f"{self.folder} was trained for {latest.step} steps already, and "
+                f"{self.config.train.steps} are asked for: choose another folder"
+            )
+        return latest.step == self.config.train.steps
+
+    @property
+    def damaged(self) -> bool:
+        """Is the run's last checkpoint not what was written? Every byte of it is read."""
+        latest = None if self.run is None else self.run.latest()
+        return latest is not None and bool(latest.damage())
+
+    def wanted(self) -> dict[Path, EvaluationProtocol]:
+        """Every evaluation of the run, by its folder: the milestones in order, then the end."""
+        train = self.config.train
+        on_the_way = sorted(step for step in set(train.milestones) if step < train.steps)
+        return {
+            **{
+                self.folder / f"evaluation-at-{step}": attrs.evolve(
+                    self.protocol, checkpoint=str(step)
+                )
+                for step in on_the_way
+            },
+            evaluation_folder(self.folder): self.protocol,
+        }
+
+    def missing(self) -> dict[Path, EvaluationProtocol]:
+        """The evaluations that were not made yet, or in which a metric failed."""
+        found = {folder: self._found(folder, asked) for folder, asked in self.wanted().items()}
+        return {
+            folder: asked
+            for folder, asked in self.wanted().items()
+            if (record := found[folder]) is None or record.get("failed")
+        }
+
+    def evaluation(self) -> dict[str, Any] | None:
+        """What was found of the finished run by this very protocol, if it was."""
+        return self._found(evaluation_folder(self.folder), self.protocol)
+
+    def milestones(self) -> list[dict[str, Any]]:
+        """What was found along the run, in order; nothing where only its end was looked at."""
+        found = [self._found(folder, asked) for folder, asked in self.wanted().items()]
+        judged = [one for one in found if one is not None]
+        return sorted(judged, key=lambda one: one["step"]) if len(judged) > 1 else []
+
+    def _found(self, folder: Path, asked: EvaluationProtocol) -> dict[str, Any] | None:
+        if not self.trained:
+            return None
+        found = read_evaluation(folder)
+        plain = json.loads(json.dumps(asked.plain()))
+        if found is None or {"precision": "float32", **found["protocol"]} != plain:
+            return None
+        return found if self._is_of_the_end(found) else None
+
+    def _is_of_the_end(self, found: Mapping[str, Any]) -> bool:
+        """A run that was lengthened has new checkpoints: what was found before is of old ones."""
+        run = self.run
+        chosen = None if run is None else (run.best() if self._wants_best else run.latest())
+        named = found["protocol"]["checkpoint"] not in ("best", "last")
+        return named or (chosen is not None and chosen.step == found["step"])
+
+    @property
+    def _wants_best(self) -> bool:
+        return self.protocol.checkpoint == "best" and self.run is not None and bool(self.run.best())
+
+
+def run_point(job: Path) -> int:
+    """Do what is missing of a point; the exit code."""
+    point = Point.of_record(read_json(job / "job.json"))
+    remember_code(point.config)  # also where another machine has trained it
+    if point.folder.is_dir():  # one that was begun before may still be saving itself
+        with RunFolder(point.folder).locked(_PATIENCE):
+            pass
+    if not point.trained and point.like is not None and can_adopt(point.config, point.like):
+        adopt(point.config, point.folder, point.like)
+    if not point.trained or (point.missing() and point.damaged):
+        note(job, "training", 0, point.config.train.steps)
+        if point.run is None:
+            result = train(point.config, point.folder, device=point.device)
+        else:
+            result = resume(point.folder, config=point.config, device=point.device)
+        if result.reason != "finished":
+            _end(job, "interrupted", f"at step {result.step} of {result.steps}")
+            return result.exit_code
+    last = 0.0
+
+    def progress(what: str, done: int, of: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > _OFTEN:
+            note(job, what, done, of)
+            last = time.monotonic()
+
+    failed: dict[str, str] = {}
+    for folder, protocol in point.missing().items():
+        failed |= evaluate_run(
+            point.folder, (), protocol, out=folder, device=point.device, progress=progress
+        ).failed
+    _end(job, "finished", "; ".join(f"{name} failed: {why}" for name, why in failed.items()))
+    return FAILED if failed else 0
+
+
+def note(job: Path, what: str, done: int, of: int) -> None:
+    """Leave word of how far it is."""
+    aside = job / ".progress.json"
+    aside.write_text(json.dumps([what, done, of]), "utf-8")
+    aside.replace(job / "progress.json")
+
+
+def _end(job: Path, status: str, reason: str) -> None:
+    replace_file(job / "outcome.json", json.dumps({"status": status, "reason": reason}).encode())
+
+
+def _end_with_parent() -> None:
+    """Stop politely when whoever started this is gone: its end of our input closes."""
+
+    def watch() -> None:
+        while sys.stdin.buffer.read(4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="elbowroom-parent", daemon=True).start()
+
+
+def main(arguments: list[str]) -> int:
+    """The command; what went wrong is left in ``outcome.json``."""
+    job = Path(arguments[0])
+    if os.environ.get(ENDS_WITH_INPUT):
+        _end_with_parent()
+    try:
+        return run_point(job)
+    except ElbowroomError as error:
+        _end(job, "failed", str(error))
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        _end(job, "interrupted", "by the keyboard")
+        return 130
+    except Exception as error:
+        words = " ".join(str(error).split())
+        _end(job, "failed", f"{type(error).__name__}: {words}")
+        traceback.print_exc()
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

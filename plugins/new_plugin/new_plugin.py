@@ -1,0 +1,182 @@
+"""A new plugin: a whole package that installs and passes its own tests as it is.
+
+    elbowroom-NAME/
+      pyproject.toml               the entry point that announces the plugin
+      README.md  LICENSE  .gitignore  .github/workflows/ci.yml
+      src/elbowroom_NAME/          a hook, and the component with its formula
+      tests/                       the laws of its kind, through elbowroom.conformance
+
+The files come from ``templates/plugin``, where ``$name`` and the like stand for the choices made
+here; what differs from kind to kind is in ``templates/plugin/kinds``.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from importlib import resources
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from string import Template
+
+import attrs
+from elbowroom import KINDS as REGISTERED
+from elbowroom import PLUGIN_API, ElbowroomError, did_you_mean, normalised
+from elbowroom import __all__ as PUBLIC
+
+KINDS = (
+    "weighting",
+    "schedule",
+    "process",
+    "denoiser",
+    "sampler",
+    "dataset",
+    "metric",
+    "time_sampler",
+)
+"""What a new plugin can be of."""
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_LONGEST = 28  # every line of the templates then fits
+_MEAN_SOMETHING = {
+    *keyword.kwlist,
+    *dir(builtins),
+    *PUBLIC,
+    *("Any", "ClassVar", "Mapping", "Path", "SteppingSampler", "Tensor"),  # in the templates
+}
+
+
+@attrs.frozen
+class NewPlugin:
+    """The names a plugin has in different places."""
+
+    name: str  # in a config: min-snr
+    kind: str
+
+    @property
+    def distribution(self) -> str:
+        """What pip installs: elbowroom-min-snr."""
+        return f"elbowroom-{self.name}"
+
+    @property
+    def module(self) -> str:
+        """What Python imports: elbowroom_min_snr."""
+        return self.distribution.replace("-", "_")
+
+    @property
+    def cls(self) -> str:
+        """The component's class, MinSnr; with its kind where that would mean something else."""
+        alone, whole = _camel(self.name), _camel(f"{self.name}-{self.kind}")
+        return whole if alone in _MEAN_SOMETHING else alone
+
+    def files(self) -> dict[str, str]:
+        """Path in the package -> text."""
+        plugin, kind = f"src/{self.module}", f"kinds/{self.kind}"
+        names = self._names()
+        names |= {
+            "what": self._filled(f"{kind}/what.md.in", names).rstrip(),
+            "use": self._filled(f"{kind}/use.md.in", names).rstrip(),
+        }
+        sources = {
+            "pyproject.toml": "pyproject.toml.in",
+            "README.md": "README.md.in",
+            ".gitignore": "gitignore.in",
+            ".github/workflows/ci.yml": "ci.yml.in",
+            f"{plugin}/__init__.py": "init.py.in",
+            f"{plugin}/{self.kind}.py": f"{kind}/component.py.in",
+            f"tests/test_{self.kind}.py": f"{kind}/test.py.in",
+            "tests/test_plugin.py": "test_plugin.py.in",
+        }
+        texts = {path: self._filled(source, names) for path, source in sources.items()}
+        return {**texts, "LICENSE": _text("LICENSE"), f"{plugin}/py.typed": ""}
+
+    def _filled(self, source: str, names: Mapping[str, str]) -> str:
+        return Template(_text(source)).substitute(names)
+
+    def _names(self) -> dict[str, str]:
+        return {
+            "name": self.name,
+            "distribution": self.distribution,
+            "module": self.module,
+            "cls": self.cls,
+            "kind": self.kind,
+            "words": self.kind.replace("_", " ").replace("dataset", "data set"),
+            "hook": REGISTERED[self.kind].hook,
+            "check": f"check_{self.kind}",
+            "api": ", ".join(map(str, PLUGIN_API)),
+            "version": version("elbowroom"),
+        }
+
+
+def new_plugin(name: str, kind: str = "weighting", out: str | PathLike[str] = ".") -> Path:
+    """Write the package of a new plugin into the folder ``out``; answers where it is."""
+    plugin = NewPlugin(_checked_name(name), _checked_kind(kind))
+    _refuse_taken(plugin)
+    parent, folder = Path(out), Path(out) / plugin.distribution
+    if folder.exists() or folder.is_symlink():
+        raise ElbowroomError(f"{folder} exists already: choose another name or another --out")
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=parent, prefix=f".{plugin.distribution}.") as aside:
+            whole = Path(aside) / plugin.distribution
+            for path, text in plugin.files().items():
+                file = whole / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, "utf-8")
+            shutil.move(whole, folder)  # there whole, or not at all
+    except OSError as error:
+        raise ElbowroomError(f"cannot write {folder}: {error.strerror or error}") from error
+    return folder
+
+
+def _camel(words: str) -> str:
+    return "".join(word.capitalize() for word in re.split("[-_]", words))
+
+
+def _checked_name(given: str) -> str:
+    name = given.removeprefix("elbowroom-")
+    if _NAME.fullmatch(name) is None:
+        near = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
+        near = near.strip("-")
+        hint = f" (did you mean {near!r}?)" if _NAME.fullmatch(near) else ""
+        raise ElbowroomError(
+            f"a plugin cannot be called {given!r}{hint}: a name is small letters, digits and "
+            "single hyphens, and begins with a letter, as in 'min-snr'"
+        )
+    if len(name) > _LONGEST:
+        raise ElbowroomError(f"{name!r} has {len(name)} characters; a name has at most {_LONGEST}")
+    return name
+
+
+def _checked_kind(given: str) -> str:
+    kind = given.replace("-", "_")
+    if kind not in KINDS:
+        raise ElbowroomError(
+            f"no plugin of kind {given!r}{did_you_mean(kind, KINDS)}; kinds: {', '.join(KINDS)}"
+        )
+    return kind
+
+
+def _refuse_taken(plugin: NewPlugin) -> None:
+    """A name that is in use would mean two things, and using it would be an error."""
+    from elbowroom import installed
+
+    for component in installed().components(plugin.kind).values():
+        owner = component.owner
+        if component.name == plugin.name and normalised(owner.distribution or "") != (
+            plugin.distribution
+        ):
+            raise ElbowroomError(
+                f"there is a {plugin.kind.replace('_', ' ')} {plugin.name!r} already, supplied by "
+                f"{owner}: choose another name"
+            )
+
+
+def _text(source: str) -> str:
+    place = resources.files("elbowroom.plugins.new_plugin") / "templates" / "plugin"
+    return place.joinpath(*source.split("/")).read_text("utf-8")
