@@ -8,7 +8,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from built_wheel import ROOT, build_wheel
+from helpers.built_wheel import ROOT, build_wheel
 
 
 def main() -> int:

@@ -23,9 +23,9 @@ from elbowroom.sampling.write import sample_run
 from elbowroom.training.run import resume, train
 from torch import nn
 
-from tests.accelerator.models import CPU, DEVICE, config, models
-from tests.plugins.metrics.pictures import LINEAR
-from tests.pretend_accelerator import NAME, PretendTensor
+from tests.helpers.accelerated import CPU, DEVICE, config, models
+from tests.helpers.pictures import LINEAR
+from tests.helpers.pretend_accelerator import NAME, PretendTensor
 
 EVERY = ("masked", "gaussian-v", "uniform")
 QUIET = {"without": ["console", "tensorboard"]}

@@ -10,8 +10,8 @@ from elbowroom.contracts.sampler import Frame
 from elbowroom.objective.diffusion import Diffusion
 from elbowroom.randomness.noise import Noise
 
-from tests.accelerator.models import CPU, DEVICE, PROCESSES, config, models
-from tests.pretend_accelerator import Event, watched
+from tests.helpers.accelerated import CPU, DEVICE, PROCESSES, config, models
+from tests.helpers.pretend_accelerator import Event, watched
 
 STEPS, COUNT = 6, 5
 MASKED: tuple[dict[str, Any], ...] = (

@@ -12,8 +12,8 @@ from elbowroom.randomness.generators import kept_generators, seed_generators
 from elbowroom.runs.ranks import Ranks, ranks
 from elbowroom.training.step import Training
 
-from tests.accelerator.models import CPU, DEVICE, PROCESSES, config, model
-from tests.pretend_accelerator import NAME, Seen, module, watched
+from tests.helpers.accelerated import CPU, DEVICE, PROCESSES, config, model
+from tests.helpers.pretend_accelerator import NAME, Seen, module, watched
 
 EVERY = ("masked", "gaussian-v", "uniform")
 SCHEDULES = ("cosine", "linear", "polynomial", "vp-cosine", "flow", "edm", "linear-log-snr")

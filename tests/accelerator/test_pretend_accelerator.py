@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.pretend_accelerator import NAME, module, watched
+from tests.helpers.pretend_accelerator import NAME, module, watched
 
 
 def on(values) -> torch.Tensor:

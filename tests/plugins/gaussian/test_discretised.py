@@ -12,7 +12,7 @@ from elbowroom.plugins.gaussian.process import Gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.plugins.gaussian.largest import Largest
+from tests.helpers.largest import Largest
 
 
 def softmax(z: torch.Tensor, k: torch.Tensor, level: Level, values: int) -> torch.Tensor:

@@ -16,8 +16,8 @@ from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.weightings.paper import Elbo
 from elbowroom.sampling.picture import pixels
 
-from tests.core.command import elbowroom
-from tests.core.tiny_run import tiny_config
+from tests.helpers.command import elbowroom
+from tests.helpers.tiny_run import tiny_config
 
 
 def config(process: object, schedule: object):

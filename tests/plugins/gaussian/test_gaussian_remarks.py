@@ -12,8 +12,8 @@ from elbowroom.plugins.gaussian import parametrisation
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.schedules.gaussian import Flow, VPCosine
 
-from tests.core.command import elbowroom
-from tests.plugins.gaussian.largest import Largest
+from tests.helpers.command import elbowroom
+from tests.helpers.largest import Largest
 
 PUBLISHED = ["iddpm", "edm", "vdm++", "flow-matching", "adm-unet"]
 

@@ -20,7 +20,7 @@ from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.runs.load import load_run
 from elbowroom.sampling.draw import draw
 
-from tests.core.command import elbowroom
+from tests.helpers.command import elbowroom
 
 SPEC = DataSpec((3,), 5)  # values -0.8 to 0.8
 

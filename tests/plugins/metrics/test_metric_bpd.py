@@ -23,7 +23,7 @@ from elbowroom.plugins.metrics.bpd import BitsPerDim
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Cosine
 
-from tests.plugins.metrics.pictures import Rows
+from tests.helpers.pictures import Rows
 
 STATES = every_state((2,), 3)  # nine states of two tokens with three values
 COUNTS = torch.tensor([12, 1, 1, 1, 6, 1, 2, 1, 9])

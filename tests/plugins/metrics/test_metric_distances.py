@@ -17,7 +17,7 @@ from elbowroom.plugins.metrics.kid import KID, Discrepancy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.plugins.metrics.pictures import LINEAR, Linear, Pictures, pictures
+from tests.helpers.pictures import LINEAR, Linear, Pictures, pictures
 
 DATA = Pictures()
 NETWORK = Linear(DATA)

@@ -16,7 +16,7 @@ from elbowroom.plugins.metrics.features import eye
 from elbowroom.plugins.metrics.fid import FID
 from elbowroom.plugins.metrics.inception import VARIABLE, inception
 
-from tests.plugins.metrics.pictures import LINEAR, Pictures, pictures
+from tests.helpers.pictures import LINEAR, Pictures, pictures
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from elbowroom.plugins.metrics.inception_score import InceptionScore
 from elbowroom.plugins.metrics.kid import KID
 from elbowroom.plugins.metrics.neighbours import Neighbours, Train
 
-from tests.plugins.metrics.pictures import LINEAR, Pictures, pictures
+from tests.helpers.pictures import LINEAR, Pictures, pictures
 
 METRICS = [FID, KID, InceptionScore, Neighbours]
 SAMPLES = pictures(40, seed=50)[0].flip(1)

@@ -10,7 +10,7 @@ from elbowroom.contracts.metric import Subject
 from elbowroom.plugins.metrics import neighbours as module
 from elbowroom.plugins.metrics.neighbours import Neighbours
 
-from tests.plugins.metrics.pictures import Pictures, Rows, pictures
+from tests.helpers.pictures import Pictures, Rows, pictures
 
 DATA = Pictures()
 TRAIN = DATA.split("train").take(torch.arange(120)).x

@@ -1,0 +1,178 @@
+"""Several processes do what one does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from elbowroom.config.sections import dump_yaml
+from elbowroom.errors import ConfigError, ElbowroomError
+from elbowroom.runs.folder import RunFolder
+from elbowroom.runs.ranks import Ranks, ranks
+from elbowroom.training.run import resume, train
+
+from tests.helpers.run_ranks import config
+from tests.helpers.tiny_run import curve, found
+
+ROOT = Path(__file__).parents[3]
+HELPERS = ROOT / "tests" / "helpers"
+QUIET = {"console", "tensorboard"}
+
+
+def torchrun(out, *jobs, processes=2):
+    """Run jobs of run_ranks.py; what each rank said of each."""
+    out.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(processes), str(HELPERS / "run_ranks.py"), str(out), *jobs]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    launched = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+    try:
+        _, words = launched.communicate(timeout=500)
+    except subprocess.TimeoutExpired:
+        os.killpg(launched.pid, signal.SIGKILL)  # the ranks too
+        raise
+    assert launched.returncode == 0, words
+    for rank in range(processes):  # a thread of the group would abort the process now and then
+        assert json.loads((out / f"threads-{rank}.json").read_text()) == []
+    return [json.loads((out / f"codes-{r}.json").read_text()) for r in range(processes)]
+
+
+def close(one, other):
+    """Two logs agree, to the rounding of sums taken in another order."""
+    a, b = curve(RunFolder(one).rows()), curve(RunFolder(other).rows())
+    assert [row["step"] for row in a] == [row["step"] for row in b]
+    for left, right in zip(a, b, strict=True):
+        numbers = {key: value for key, value in left.items() if key != "curves"}
+        assert {key: right[key] for key in numbers} == pytest.approx(numbers, rel=2e-4)
+
+
+def close_weights(one, other):
+    for part in ("model", "ema", "optimiser"):
+        a, b = found(one)[-1].read(part), found(other)[-1].read(part)
+        torch.testing.assert_close(a, b, rtol=2e-3, atol=2e-4)
+
+
+def test_two_ranks_train_as_one_replicated_and_sharded(tmp_path):
+    """DDP and FSDP2: loss, bound and weights of one process on the same global batches.
+
+    And back: runs begun on two ranks go on alone, a run begun alone goes on with two.
+    """
+    train(config(), tmp_path / "whole", without=QUIET)
+    out = tmp_path / "two"
+    out.mkdir()
+    train(config(), out / "alone", without=QUIET)
+    for checkpoint in found(out / "alone")[1:]:
+        for file in checkpoint.path.iterdir():
+            file.unlink()
+        checkpoint.path.rmdir()
+    assert (
+        torchrun(out, "ddp", "fsdp", "resume:alone")
+        == [{"ddp": 0, "fsdp": 0, "resume:alone": 0}] * 2
+    )
+    for name in ("ddp-masked", "fsdp-masked", "alone"):
+        close(tmp_path / "whole", out / name)
+        close_weights(tmp_path / "whole", out / name)
+    for name in ("ddp-masked", "fsdp-masked"):
+        last = found(out / name)[-1].path
+        last.rename(tmp_path / f"moved-{name}")
+        resume(out / name, without=QUIET)
+        close(tmp_path / "whole", out / name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_gaussian_runs_on_two_ranks_as_on_one(tmp_path, parallel):
+    """The other process, the other normaliser, a weighting with parameters of its own."""
+    train(config(process="gaussian"), tmp_path / "whole", without=QUIET)
+    torchrun(tmp_path / "two", f"{parallel}:gaussian")
+    close(tmp_path / "whole", tmp_path / f"two/{parallel}-gaussian")
+    close_weights(tmp_path / "whole", tmp_path / f"two/{parallel}-gaussian")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_ranks_leave_cleanly_every_time(tmp_path, parallel):
+    """Ten launches, ten clean exits."""
+    for n in range(10):
+        assert torchrun(tmp_path / str(n), parallel) == [{parallel: 0}] * 2
+
+
+@pytest.mark.slow
+def test_an_error_of_the_first_rank_reaches_all(tmp_path):
+    """A folder in use: every rank says so, and none is left waiting."""
+    (tmp_path / "two").mkdir()
+    train(config(steps=2), tmp_path / "two/ddp-masked", without=QUIET)
+    for said in torchrun(tmp_path / "two", "ddp"):
+        assert "has a run already" in said["ddp"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_torchrun_asked_to_stop_saves_the_run_which_goes_on(tmp_path, number):
+    """It hands the signal on; ranks finish their step, save and end. Its own exit code is 1."""
+    path, run = tmp_path / "config.yaml", tmp_path / "run"
+    path.write_text(dump_yaml(config(steps=100_000, save_every=100_000, evaluate_every=None)))
+    launched = _torchrun_elbowroom("train", path, "--out", run)
+    while not RunFolder(run).log.exists() and launched.poll() is None:
+        time.sleep(0.05)
+    launched.send_signal(number)
+    said, words = launched.communicate(timeout=120)
+    assert launched.returncode == 1, words
+    assert "go on with" in said and "SignalException" in words
+    (saved,) = found(run)
+    assert 0 < saved.step < 100_000
+    again = _torchrun_elbowroom("train", "--resume", run, f"train.steps={saved.step + 2}")
+    _, words = again.communicate(timeout=120)
+    assert again.returncode == 0, words
+    assert found(run)[-1].step == saved.step + 2
+
+
+def _torchrun_elbowroom(*arguments):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", "-m", "elbowroom", *map(str, arguments)]
+    command += ["--without", "console", "--without", "tensorboard"]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509  # no threads
+    )
+
+
+def test_a_batch_must_divide_among_the_ranks():
+    """Said with both numbers."""
+    with pytest.raises(ConfigError, match="8 examples do not divide evenly among 3 ranks"):
+        Ranks(torch.device("cpu"), 0, 3).positions(8)
+
+
+def test_one_process_needs_no_ceremony():
+    """Alone, means and sums are the values themselves, and errors pass through."""
+    with ranks("cpu") as on:
+        value = torch.tensor([1.0, 2.0])
+        assert (on.rank, on.world, on.is_first) == (0, 1, True)
+        assert torch.equal(on.mean(value), value)
+        assert torch.equal(on.sum(value), value)
+        assert on.any(True)
+        assert not on.any(False)
+        assert on.first(lambda: "done") == "done"
+
+
+def test_a_device_that_is_not_there_is_named():
+    """Both an unknown word and a missing GPU."""
+    with pytest.raises(ConfigError, match="'gpu'"), ranks("gpu"):
+        pass
+    if not torch.cuda.is_available():
+        with pytest.raises(ElbowroomError, match="no GPU"), ranks("cuda"):
+            pass

@@ -1,0 +1,69 @@
+"""What test_distributed.py runs under torchrun."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from elbowroom.config.sections import load_config
+from elbowroom.errors import ElbowroomError
+from elbowroom.training.run import resume, train
+
+from tests.helpers.tiny_run import tiny_config
+
+SHORT = {"steps": 6, "save_every": 3, "evaluate_every": 3, "log_every": 2, "keep": 9}
+QUIET = {"console", "tensorboard"}
+
+
+def config(parallel="ddp", process="masked", **options):
+    """No dropout: its masks belong to a rank. The second normaliser needs every rank's count."""
+    small = tiny_config(process, parallel=parallel, **(SHORT | options))
+    changes = {
+        "masked": {"objective.normalise": "units"},
+        "gaussian": {"weighting": "tiny_run:Learned"},  # parameters outside the network
+    }
+    return load_config(small, {"denoiser.dropout": 0.0, **changes[process]})
+
+
+def main(out: Path, jobs: list[str]) -> None:
+    codes = {}
+    for job in jobs:
+        what, _, argument = job.partition(":")
+        try:
+            if what == "resume":
+                result = resume(out / argument, without=QUIET)
+            else:
+                process = argument or "masked"
+                result = train(config(what, process), out / f"{what}-{process}", without=QUIET)
+            codes[job] = result.exit_code
+        except ElbowroomError as error:
+            codes[job] = str(error)
+    rank = os.environ.get("RANK", "alone")
+    (out / f"codes-{rank}.json").write_text(json.dumps(codes))
+    (out / f"threads-{rank}.json").write_text(json.dumps(threads_of_the_group()))
+
+
+def threads_of_the_group(patience=60.0):
+    """Names of the group's threads that do not end; none where the system does not tell.
+
+    The system lists a thread for some moments after it was joined, so one look is not enough.
+    """
+    end = time.monotonic() + patience
+    while (left := [name for name in threads() if "gloo" in name]) and time.monotonic() < end:
+        time.sleep(0.01)
+    return left
+
+
+def threads():
+    """The names of this process's threads, as the system lists them."""
+    for file in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            yield file.read_text().strip()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,703 @@
+"""Comparing: a grid of runs, each only once, whatever happens to the others."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shlex
+import shutil
+import signal
+import statistics
+
+import attrs
+import pytest
+from elbowroom import point as points
+from elbowroom.config.sections import load_config
+from elbowroom.contracts.launcher import Ended, Launcher
+from elbowroom.errors import ConfigError
+from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluation_folder, read_evaluation
+from elbowroom.files.lock import LockedError, locked
+from elbowroom.plugins.compare.comparison import (
+    Axis,
+    Comparison,
+    State,
+    last_step,
+    parse_skip,
+    run_comparison,
+)
+from elbowroom.plugins.compare.paper_table import ROWS
+from elbowroom.plugins.compare.report.facts import unfinished_section
+from elbowroom.plugins.compare.results import (
+    as_csv,
+    best_of,
+    budgets,
+    collect,
+    summary,
+    write_results,
+)
+from elbowroom.plugins.compare.shared_training import can_adopt
+from elbowroom.plugins.launchers.local import Local
+from elbowroom.runs.checkpoint import checkpoints
+from elbowroom.runs.folder import RunFolder
+from elbowroom.training.run import resume
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers.command import elbowroom
+from tests.helpers.comparing import PROTOCOL, Here, comparison, config_file
+from tests.helpers.tiny_run import same
+
+TWO = ("process=gaussian,masked",)
+
+
+# -- the grid
+
+
+def test_an_axis_is_a_key_and_values():
+    """Commas separate values, except inside brackets and quotes."""
+    axis = Axis.parse("weighting=elbo,{name: sigmoid, k: 2},'a,b',[1, 2]")
+    assert axis == Axis("weighting", ("elbo", "{name: sigmoid, k: 2}", "'a,b'", "[1, 2]"))
+
+
+@given(st.lists(st.from_regex(r"[a-z0-9.:-]+", fullmatch=True), min_size=1, unique=True))
+def test_plain_values_come_back(values):
+    """Whatever is joined by commas is taken apart again."""
+    assert Axis.parse("key=" + ",".join(values)).values == tuple(values)
+
+
+@pytest.mark.parametrize("text", ["process", "=a", "process=", "process=a,,b", "process=a,a"])
+def test_a_malformed_axis_is_refused(text):
+    """The message shows what was given."""
+    with pytest.raises(ConfigError, match="--vary"):
+        Axis.parse(text)
+
+
+def test_seeds_are_not_an_axis():
+    """They have an option of their own, since points that differ in the seed alone are averaged."""
+    with pytest.raises(ConfigError, match="--seeds"):
+        Axis.parse("seed=1,2")
+
+
+def test_the_grid_is_every_combination_and_every_seed(tmp_path):
+    """Each point has its values, its seed and a folder named by them."""
+    cells = comparison(tmp_path, *TWO, "train.steps=3,4", seeds=2).cells()
+    assert len(cells) == 8 and len({cell.name for cell in cells}) == 8
+    first = cells[0]
+    assert first.name == "process-gaussian__train.steps-3__seed-0"
+    assert first.folder == tmp_path / "out" / "points" / first.name
+    assert first.point.config.process.name == "gaussian" and first.point.config.train.steps == 3
+    assert [cell.seed for cell in cells[:2]] == [0, 1]
+
+
+@given(st.lists(st.text(min_size=1), min_size=2, unique=True))
+def test_names_are_safe_and_one_for_each_value(values):
+    """Any shell and file system takes them; two values never share a folder."""
+    from elbowroom.plugins.compare.comparison import _slug
+
+    names = [_slug(f"key={value}") for value in values]
+    assert len(set(names)) == len(values)
+    assert all(len(name) <= 60 and name == shlex.quote(name) for name in names)
+
+
+def test_a_component_with_options_has_a_short_label(tmp_path):
+    """Its name first; values that are no components stand as they were typed."""
+    values = "weighting=elbo,{name: sigmoid, k: 2},{name: simple}"
+    made = comparison(tmp_path, values, "train.betas=[0.9, 0.99]")
+    labels = [cell.label.split(" · ") for cell in made.cells()]
+    assert [weighting for weighting, _ in labels] == ["elbo", "sigmoid (k: 2)", "simple"]
+    assert {betas for _, betas in labels} == {"[0.9, 0.99]"}
+
+
+def test_seeds_begin_at_the_config_s_own(tmp_path):
+    """``seed=5`` with three seeds is 5, 6, 7."""
+    cells = comparison(tmp_path, seeds=3, overrides=("seed=5",)).cells()
+    assert [cell.seed for cell in cells] == [5, 6, 7]
+    assert [cell.point.config.seed for cell in cells] == [5, 6, 7]
+
+
+def test_a_value_that_fits_only_some_points_spoils_only_the_others(tmp_path):
+    """A point whose config cannot be read stands as failed; the rest is there."""
+    cells = comparison(tmp_path, *TWO, overrides=("process.fill=draw",)).cells()
+    # overrides come first, the axis replaces the whole component: both can be read
+    assert all(cell.point for cell in cells)
+    cells = comparison(tmp_path, "weighting=elbo,elbow").cells()
+    assert [bool(cell.point) for cell in cells] == [True, False]
+    assert "did you mean 'elbo'" in cells[1].problem
+
+
+def test_a_mistake_all_points_share_is_raised(tmp_path):
+    """Nothing is begun with a key that does not exist."""
+    with pytest.raises(ConfigError, match="wieghting"):
+        comparison(tmp_path, "wieghting=elbo,fm").cells()
+
+
+def test_an_axis_is_named_once(tmp_path):
+    """Two lists for one key have no meaning."""
+    with pytest.raises(ConfigError, match="varied twice"):
+        comparison(tmp_path, *TWO, *TWO)
+
+
+def test_unwanted_pairs_are_skipped(tmp_path):
+    """What --skip names together is left out, and only that."""
+    skipping = comparison(
+        tmp_path, *TWO, "weighting=elbo,simple",
+        skip=(parse_skip("process=gaussian weighting=simple"),),
+    )  # fmt: skip
+    assert [tuple(cell.values.values()) for cell in skipping.cells()] == [
+        ("gaussian", "elbo"), ("masked", "elbo"), ("masked", "simple"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "process", "process=", "=masked", "process='masked"])
+def test_a_malformed_skip_is_refused(text):
+    """The error says how it is written."""
+    with pytest.raises(ConfigError, match="--skip"):
+        parse_skip(text)
+
+
+def test_a_skip_must_name_what_is_varied(tmp_path):
+    """A typing mistake does not pass unseen; neither does a grid without points."""
+    with pytest.raises(ConfigError, match="no --vary has this value"):
+        comparison(tmp_path, *TWO, skip=({"process": "gauss"},))
+    nothing = comparison(tmp_path, "process=masked", skip=({"process": "masked"},))
+    with pytest.raises(ConfigError, match="nothing to compare"):
+        nothing.cells()
+
+
+# -- running it
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """A finished comparison of two processes and two seeds."""
+    folder = tmp_path_factory.mktemp("compare")
+    made = comparison(folder, *TWO, seeds=2)
+    launcher, cells = Here(), made.cells()
+    states = run_comparison(made, cells, launcher)
+    return made, cells, states, launcher
+
+
+def test_every_point_is_a_normal_run(compared):
+    """Trained to the end, evaluated, in its own folder."""
+    _, cells, states, launcher = compared
+    assert all(state == State("finished") for state in states.values())
+    assert launcher.ran == [cell.name for cell in cells]
+    for cell in cells:
+        assert checkpoints(cell.folder / "checkpoints")[-1].step == 4
+        record = read_evaluation(evaluation_folder(cell.folder))
+        assert record["protocol"] == json.loads(json.dumps(PROTOCOL.plain()))
+
+
+def test_what_is_finished_is_not_run_again(compared):
+    """A second call launches nothing."""
+    made, cells, _, _ = compared
+    launcher = Here()
+    assert all(s.status == "finished" for s in run_comparison(made, cells, launcher).values())
+    assert launcher.ran == []
+
+
+def test_another_protocol_evaluates_anew_and_does_not_train(compared, monkeypatch):
+    """More samples are drawn from the same run."""
+    made, _, _, _ = compared
+    from elbowroom import point
+
+    monkeypatch.setattr(point, "train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(point, "resume", lambda *_, **__: pytest.fail("trained again"))
+    more = attrs.evolve(made, protocol=attrs.evolve(PROTOCOL, samples=24), seeds=1)
+    launcher = Here()
+    states = run_comparison(more, more.cells(), launcher)
+    assert len(launcher.ran) == 2 and all(s.status == "finished" for s in states.values())
+    back = attrs.evolve(more, protocol=PROTOCOL)
+    run_comparison(back, back.cells(), Here())
+
+
+def test_results_are_means_and_deviations_over_seeds(compared, tmp_path):
+    """results.json has each point, each group, budgets and where these differ."""
+    made, cells, states, _ = compared
+    results = collect(made, cells, states, paper=True)
+    assert [g["label"] for g in results["groups"]] == ["gaussian", "masked"]
+    for group in results["groups"]:
+        values = [
+            point["figures"]["bits_per_dim"]["value"]
+            for point in results["points"]
+            if point["name"] in group["points"]
+        ]
+        said = group["figures"]["bits_per_dim"]
+        assert said["mean"] == pytest.approx(statistics.fmean(values))
+        assert said["sd"] == pytest.approx(statistics.stdev(values)) and said["n"] == 2
+        assert group["curves"]["loss"][0] == [3, 4]
+        assert group["weighting"]["verdict"]
+    assert results["budgets"]["same"]["training steps"] == 4
+    assert set(results["budgets"]["different"]["parameters"]) == {"gaussian", "masked"}
+    quoted = {row["model"]: row for row in results["paper"]["rows"]}
+    assert quoted["masked 324M"]["ours"][0]["label"] == "masked"  # both trained with simple
+    paths = write_results(results, tmp_path)
+    assert json.loads(paths["json"].read_text()) == json.loads(json.dumps(results))
+    rows = list(csv.DictReader(io.StringIO(paths["csv"].read_text())))
+    assert [(row["process"], row["seed"]) for row in rows] == [
+        (cell.values["process"], str(cell.seed)) for cell in cells
+    ]
+    assert (
+        float(rows[0]["bits_per_dim"]) == results["points"][0]["figures"]["bits_per_dim"]["value"]
+    )
+
+
+def test_a_point_by_hand_is_the_same(compared, tmp_path):
+    """The commands of --dry-run give the same weights and figures."""
+    made, cells, _, _ = compared
+    by_hand = attrs.evolve(made, out=tmp_path)
+    (cell,) = [c for c in by_hand.cells() if c.name == cells[0].name]
+    for command in by_hand.commands(cell):
+        words = shlex.split(command)
+        assert words[0] == "elbowroom"
+        ran = elbowroom(*words[1:])
+        assert ran.code == 0, ran.err
+    ours, theirs = (checkpoints(c.folder / "checkpoints")[-1] for c in (cell, cells[0]))
+    assert same(ours, theirs)
+    a, b = (read_evaluation(evaluation_folder(c.folder))["figures"] for c in (cell, cells[0]))
+    assert a == b
+
+
+def test_a_changed_config_is_not_mixed_with_the_old(compared, tmp_path):
+    """A folder that was trained with another config stands as failed, with the keys that differ."""
+    made, _, _, _ = compared
+    other = attrs.evolve(made, overrides=("train.batch_size=4",))
+    states = run_comparison(other, other.cells(), Here())
+    for state in states.values():
+        assert state.status == "failed" and "train.batch_size" in state.reason
+    shorter = attrs.evolve(made, overrides=("train.steps=2",))
+    for state in run_comparison(shorter, shorter.cells(), Here()).values():
+        assert state.status == "failed" and "4 steps already" in state.reason
+
+
+def test_a_longer_run_goes_on(tmp_path):
+    """More steps resume the run and evaluate its new end."""
+    made = comparison(tmp_path)
+    run_comparison(made, made.cells(), Here())
+    longer = attrs.evolve(made, overrides=("train.steps=6",))
+    (cell,) = longer.cells()
+    states = run_comparison(longer, [cell], Here())
+    assert states[cell.name].status == "finished"
+    assert read_evaluation(evaluation_folder(cell.folder))["step"] == 6
+
+
+def test_milestones_are_judged_along_the_run(tmp_path):
+    """Their checkpoints stay, figures are told over the steps, and the end is one of them."""
+    made = comparison(tmp_path, seeds=2, overrides=("train.milestones=[1,3]", "train.keep=1"))
+    cells = made.cells()
+    states = run_comparison(made, cells, Here())
+    for cell in cells:
+        assert [c.step for c in checkpoints(cell.folder / "checkpoints")][:2] == [1, 3]
+    results = collect(made, cells, states)
+    (group,) = results["groups"]
+    judged = group["milestones"]["bits_per_dim"]
+    assert list(judged) == ["1", "3", "4"] and judged["3"]["n"] == 2
+    assert judged["4"]["mean"] == group["figures"]["bits_per_dim"]["mean"]
+    assert len({one["mean"] for one in judged.values()}) == 3  # other weights, other figures
+    assert group["curves"]["bits_per_dim_over_training"][0] == [1, 3, 4]
+    rows = list(csv.DictReader(io.StringIO(as_csv(results))))
+    assert [(row["seed"], row["step"]) for row in rows] == [
+        (str(cell.seed), step) for cell in cells for step in "134"
+    ]
+    again = Here()
+    run_comparison(made, cells, again)
+    assert again.ran == []
+    (by_hand, *_) = cells
+    assert [word.split()[1] for word in made.commands(by_hand)] == ["train", *["evaluate"] * 3]
+
+
+def test_milestones_can_be_asked_for_later(tmp_path, monkeypatch):
+    """A run that kept the checkpoint is judged there without training; one that did not says so."""
+    from elbowroom import point
+
+    made = comparison(tmp_path, overrides=("train.save_every=2", "train.keep=9"))
+    run_comparison(made, made.cells(), Here())
+    monkeypatch.setattr(point, "train", lambda *_, **__: pytest.fail("trained again"))
+    for step, status in ((2, "finished"), (1, "failed")):
+        later = attrs.evolve(made, overrides=(*made.overrides, f"train.milestones=[{step}]"))
+        (state,) = run_comparison(later, later.cells(), Here()).values()
+        assert state.status == status
+    assert "no checkpoint '1'" in state.reason
+
+
+CRASH = """
+from elbowroom import Weighting
+
+class Crash(Weighting):
+    def __call__(self, level):
+        raise RuntimeError("boom")
+"""
+
+
+def test_a_failed_point_has_its_reason_and_the_others_go_on(tmp_path):
+    """Whether it is a mistake of the config or a crash of its code."""
+    (tmp_path / "crash.py").write_text(CRASH)
+    crash = f"{tmp_path / 'crash.py'}:Crash"
+    made = comparison(tmp_path, f"weighting={crash},elbow,simple")
+    cells = made.cells()
+    states = run_comparison(made, cells, Here())
+    assert [states[cell.name].status for cell in cells] == ["failed", "failed", "finished"]
+    assert states[cells[0].name].reason == "RuntimeError: boom"
+    assert "did you mean 'elbo'" in states[cells[1].name].reason
+    results = collect(made, cells, states)
+    assert [point["status"] for point in results["points"]] == ["failed", "failed", "finished"]
+    assert [group["finished"] for group in results["groups"]] == [0, 0, 1]
+    again = Here()
+    run_comparison(made, cells, again)
+    assert again.ran == [cells[0].name]  # what failed in running is tried again
+
+
+def test_a_failed_metric_of_a_point_is_reported_and_tried_again(tmp_path):
+    """The point is finished and has its other figures; the next call evaluates it anew."""
+    (tmp_path / "sick.py").write_text(SICK)
+    sick = f"{tmp_path / 'sick.py'}:Sick"
+    asked = attrs.evolve(PROTOCOL, metrics=("bpd", sick))
+    made = comparison(tmp_path, protocol=asked)
+    cells = made.cells()
+    states = run_comparison(made, cells, Here())
+    (state,) = states.values()
+    assert state.status == "finished" and "RuntimeError: unwell" in state.reason
+    results = collect(made, cells, states)
+    (point,) = results["points"]
+    assert "bits_per_dim" in point["figures"] and point["failed"].keys() == {sick}
+    assert "unwell" in unfinished_section(results)
+    again = Here()
+    run_comparison(made, cells, again)
+    assert again.ran == [cells[0].name]
+
+
+SICK = """
+from elbowroom import Metric
+
+class Sick(Metric):
+    uses_samples = False
+
+    def compute(self):
+        raise RuntimeError("unwell")
+"""
+
+
+def test_a_point_whose_last_checkpoint_is_damaged_is_trained_again_from_the_one_before(tmp_path):
+    """Figures of the end are of the end; and the end is what it was."""
+    made = attrs.evolve(comparison(tmp_path), overrides=("train.steps=8",))
+    cells = made.cells()
+    run_comparison(made, cells, Here())
+    run = cells[0].folder
+    before = (run / "checkpoints/step-000000008/ema.safetensors").read_bytes()
+    (run / "checkpoints/step-000000008/ema.safetensors").write_bytes(before[:-1] + b"\7")
+    shutil.rmtree(evaluation_folder(run))
+    with pytest.warns(UserWarning, match="step-000000008 is left aside"):
+        states = run_comparison(made, cells, Here())
+    assert {state.status for state in states.values()} == {"finished"}
+    assert read_evaluation(evaluation_folder(run))["step"] == 8
+    assert (run / "checkpoints/step-000000008/ema.safetensors").read_bytes() == before
+
+
+def test_two_comparisons_cannot_run_in_one_folder(tmp_path):
+    """The second is told so before it touches the first one's jobs."""
+    made = comparison(tmp_path)
+    with locked(made.out, "comparing"), pytest.raises(LockedError, match="another process is comp"):
+        run_comparison(made, made.cells(), Here())
+    assert not (made.out / "jobs").exists()
+
+
+class Dies(Launcher):
+    """A machine that kills what it runs."""
+
+    def run(self, jobs, at_once):
+        for job in jobs:
+            job.output.write_text("first\nout of memory\n")
+            yield Ended(job.name, -9)
+
+
+def test_a_killed_point_says_so(tmp_path):
+    """A job that left no word is told by its signal and its last line."""
+    made = comparison(tmp_path)
+    (state,) = run_comparison(made, made.cells(), Dies()).values()
+    assert state == State("failed", "killed by signal 9: out of memory")
+
+
+def test_ctrl_c_ends_cleanly_and_a_second_call_goes_on(tmp_path):
+    """Running points save themselves; afterwards nothing is lost and nothing is done twice."""
+    config = config_file(tmp_path, steps=4000, log_every=1, save_every=4000)
+    made = Comparison(str(config), tmp_path / "out", axes=(Axis.parse(TWO[0]),), protocol=PROTOCOL)
+    cells = made.cells()
+    seen = []
+
+    def watch(states):
+        seen.append(dict(states))
+        if any(state.done >= 3 for state in states.values()) and len(seen) > 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    states = run_comparison(made, cells, Local(threads=1), 1, watch)
+    first, second = (states[cell.name] for cell in cells)
+    assert first.status == "interrupted" and "of 4000" in first.reason
+    assert second.status == "waiting"
+    stopped = checkpoints(cells[0].folder / "checkpoints")[-1].step
+    assert 3 <= stopped < 4000
+
+    # the rest, made short: the run goes on from where it stopped
+    end = stopped + 2
+    shorter = attrs.evolve(made, overrides=(f"train.steps={end}",))
+    after = run_comparison(shorter, shorter.cells()[:1], Local(threads=1), 1)
+    assert {state.status for state in after.values()} == {"finished"}
+    steps = [json.loads(line)["step"] for line in (cells[0].folder / "log.jsonl").open()]
+    assert steps == list(range(1, end + 1))
+
+
+def test_the_step_is_read_off_the_end_of_a_log(tmp_path):
+    """A last line cut short is no obstacle."""
+    log = tmp_path / "log.jsonl"
+    assert last_step(log) == 0
+    log.write_text('{"step": 1}\n{"step": 2}\n{"ste')
+    assert last_step(log) == 2
+    log.write_text("")
+    assert last_step(log) == 0
+
+
+# -- tables
+
+
+def figure(value, **more):
+    base = {"value": value, "standard_error": 0.1, "better": "lower", "floor": 1.0, "of": {"n": 1}}
+    return {**base, **more}
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
+def test_a_summary_is_mean_and_sample_deviation(values):
+    """The spread is that over seeds; one seed has its own standard error instead."""
+    said = summary([figure(value) for value in values])
+    assert said["mean"] == pytest.approx(statistics.fmean(values))
+    assert said["n"] == len(values) and said["floor"] == 1.0
+    if len(values) == 1:
+        assert said["sd"] is None and said["standard_error"] == 0.1
+    else:
+        assert said["sd"] == pytest.approx(statistics.stdev(values))
+        assert said["standard_error"] is None
+
+
+def test_budgets_say_what_is_equal_and_where_they_differ():
+    """A group of which nothing is known does not count."""
+    groups = [
+        {"label": "a", "budget": {"parameters": 10, "steps": 5, "calls": None}},
+        {"label": "b", "budget": {"parameters": 12, "steps": 5, "calls": None}},
+        {"label": "c", "budget": {}},
+    ]
+    assert budgets(groups) == {
+        "same": {"steps": 5},
+        "different": {"parameters": {"a": 10, "b": 12}},
+    }
+
+
+def test_the_best_is_the_lowest_or_the_highest():
+    """As the figure says of itself; where it says nothing, there is none."""
+    groups = [
+        {"figures": {n: summary([figure(v, better=b)]) for n, v, b in row}}
+        for row in (
+            [("fid", 2.0, "lower"), ("is", 3.0, "higher"), ("odd", 1.0, None)],
+            [("fid", 1.0, "lower"), ("is", 2.0, "higher"), ("odd", 2.0, None)],
+        )
+    ]
+    assert best_of({"groups": groups}) == {"fid": 1, "is": 0}
+
+
+def test_the_paper_is_quoted_as_it_stands():
+    """The two rows everything hangs on."""
+    table = {(row.model, row.weighting): (row.fid, row.inception_score) for row in ROWS}
+    assert table["masked 204M", "simple"] == (2.96, 46.7)
+    assert table["masked 204M", "elbo"] == (6.84, 30.3)
+    assert len(ROWS) == 13
+
+
+def test_a_csv_keeps_odd_values():
+    """Commas, quotes and line breaks in values and reasons come back."""
+    odd = 'a,"b"\nc'
+    point = {
+        "values": {"weighting": odd}, "seed": 0, "status": "failed", "reason": odd,
+        "folder": "f", "step": None, "parameters": None, "calls": None, "figures": {},
+    }  # fmt: skip
+    text = as_csv({"vary": {"weighting": [odd]}, "points": [point]})
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert row["weighting"] == odd == row["reason"] and row["step"] == ""
+
+
+# -- on the command line
+
+
+def command(folder, *arguments):
+    return elbowroom(
+        "compare", config_file(folder), "--metric", "bpd", "--metric", "neighbours",
+        "--samples", 20, "--out", folder / "out", *arguments,
+    )  # fmt: skip
+
+
+def test_a_dry_run_prints_commands_and_does_nothing(tmp_path):
+    """Each point stands alone; one that cannot be run is told, and the exit code is 2."""
+    ran = command(tmp_path, "--vary", "weighting=elbo,fm", "--dry-run")
+    assert ran.code == 0, ran.err
+    ran = command(tmp_path, "--vary", "weighting=elbo,elbow", "--seeds", 2, "--dry-run")
+    assert ran.code == 2, ran.err
+    assert ran.out.count("elbowroom train") == ran.out.count("elbowroom evaluate") == 2
+    assert "cannot be run" in ran.out and not (tmp_path / "out").exists()
+    ran = command(tmp_path, "--vary", "weighting=elbo,elbow", "--dry-run", "--json")
+    assert list(ran.json["commands"]) == ["weighting-elbo__seed-0"]
+    assert ran.code == 2
+
+
+def test_a_slip_in_one_value_is_refused_before_anything_is_trained(tmp_path):
+    """The value, what was meant perhaps, and no folder."""
+    ran = command(tmp_path, "--vary", "process=gaussian,maked")
+    assert ran.code == 2
+    assert "did you mean 'masked'" in ran.err and "nothing is begun" in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_ends_with_a_table_and_files(tmp_path):
+    """Points run as processes; a failed one is shown and makes the exit code 1."""
+    (tmp_path / "crash.py").write_text(CRASH)
+    ran = command(tmp_path, "--vary", f"weighting=elbo,{tmp_path}/crash.py:Crash", "--paper")
+    assert ran.code == 1, ran.err
+    assert "finished" in ran.err
+    for words in ("bits/dim", "real data", "same for all", "boom", "6.84", "report.html"):
+        assert words in ran.out, words
+    for name in ("results.json", "results.csv", "report.html"):
+        assert (tmp_path / "out" / name).stat().st_size > 100
+
+
+def test_equal_protocols_compare_equal():
+    """What decides whether a point is run again survives being written down."""
+    one = EvaluationProtocol(metrics=({"name": "kid", "block": 5}, "fid"), features="inception")
+    plain = json.loads(json.dumps(one.plain()))
+    assert EvaluationProtocol(**{**plain, "metrics": tuple(plain["metrics"])}) == one
+
+
+def test_what_points_need_of_real_data_is_made_once_before_them(tmp_path, monkeypatch):
+    """Two points at once find it in the cache, under the very key they ask with."""
+    monkeypatch.setenv("ELBOWROOM_CACHE", str(tmp_path / "cache"))
+    asked = comparison(tmp_path, *TWO)
+    found = []
+
+    class Looking(Here):
+        def run(self, jobs, at_once):
+            found.append(kept())
+            return super().run(jobs, at_once)
+
+    def kept():
+        return sorted(file.name for file in (tmp_path / "cache").rglob("*.safetensors"))
+
+    states = run_comparison(asked, asked.cells(), Looking(), jobs=2)
+    assert {state.status for state in states.values()} == {"finished"}
+    assert len(found[0]) == 1 and kept() == found[0]
+
+
+# -- points that share their training
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The folders that are trained, in order."""
+    names = []
+    for verb in ("train", "resume"):
+        plain = getattr(points, verb)
+
+        def counted(*a, plain=plain, **k):
+            result = plain(*a, **k)
+            names.append(result.folder.name)
+            return result
+
+        monkeypatch.setattr(points, verb, counted)
+    return names
+
+
+def test_points_that_differ_in_the_sampler_alone_are_trained_once(tmp_path, trained):
+    """Every step count of a process has its own folder and figures, and the same weights."""
+    asked = comparison(tmp_path, *TWO, "sampler.steps=2,4,8")
+    states = run_comparison(asked, asked.cells(), Here())
+    assert {state.status for state in states.values()} == {"finished"}
+    assert len(states) == 6 and len(trained) == 2
+    for process in ("gaussian", "masked"):
+        cells = [cell for cell in asked.cells() if cell.values["process"] == process]
+        runs = [RunFolder.open(cell.folder) for cell in cells]
+        assert len({run.config().sampler.build().steps for run in runs}) == 3
+        assert all(same(runs[0].latest(), run.latest()) for run in runs)
+        assert all(run.rows() == runs[0].rows() for run in runs)
+        figures = [cell.point.evaluation()["figures"] for cell in cells]
+        assert len({figure["bits_per_dim"]["value"] for figure in figures}) == 1
+    again = Here()
+    run_comparison(asked, asked.cells(), again)
+    assert again.ran == []
+
+
+def test_a_taken_over_run_is_the_run_it_would_have_been(tmp_path, trained):
+    """The same figures as when the point is trained by itself; and it can be lengthened."""
+    asked = comparison(tmp_path, "sampler.steps=2,4")
+    run_comparison(asked, asked.cells(), Here())
+    (tmp_path / "alone").mkdir()
+    alone = comparison(tmp_path / "alone", "sampler.steps=4")
+    run_comparison(alone, alone.cells(), Here())
+    found, expected = asked.cells()[1].point.evaluation(), alone.cells()[0].point.evaluation()
+    assert (
+        found["figures"]["neighbours_mean"]["value"]
+        == (expected["figures"]["neighbours_mean"]["value"])
+    )
+    assert len(trained) == 2
+    longer = resume(asked.cells()[1].folder, ("train.steps=6",), without={"console", "tensorboard"})
+    assert longer.step == 6
+    assert asked.cells()[0].point.run.latest().step == 4  # the lender is as it was
+
+
+def test_points_that_share_their_training_are_lengthened_once(tmp_path, trained):
+    """The lender goes on, the others take over what it has learnt since, and their figures."""
+    asked = comparison(tmp_path, "sampler.steps=2,4")
+    run_comparison(asked, asked.cells(), Here())
+    longer = comparison(tmp_path, "sampler.steps=2,4", overrides=("train.steps=6",))
+    states = run_comparison(longer, longer.cells(), Here())
+    assert {state.status for state in states.values()} == {"finished"}
+    first, second = longer.cells()
+    assert trained == [first.folder.name] * 2
+    assert second.point.run.latest().step == 6
+    assert same(first.point.run.latest(), second.point.run.latest())
+    assert second.point.run.rows() == first.point.run.rows()
+    assert second.point.run.config().train.steps == 6
+    kept = [sorted(c.name for c in cell.point.run.checkpoints.iterdir()) for cell in longer.cells()]
+    assert kept[0] == kept[1]
+    assert second.point.evaluation()["step"] == 6
+
+
+def test_a_point_whose_lender_failed_trains_by_itself(tmp_path, trained):
+    """Nothing is taken from a run that is not finished or not the same."""
+    asked = comparison(tmp_path, "sampler.steps=2,4")
+    first, second = asked.cells()
+    assert second.point.like == first.folder and first.point.like is None
+    assert not can_adopt(second.point.config, first.folder)  # nothing there
+    run_comparison(asked, [second], Here())
+    assert len(trained) == 1
+    other = load_config(second.point.config, ("train.learning_rate=0.5",))
+    assert can_adopt(first.point.config, second.folder)
+    assert not can_adopt(other, second.folder)
+
+
+def test_weights_are_copied_where_they_cannot_be_linked(tmp_path, monkeypatch, trained):
+    """Another disk, a file system without links: the same run."""
+    monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no links")))
+    asked = comparison(tmp_path, "sampler.steps=2,4")
+    states = run_comparison(asked, asked.cells(), Here())
+    assert {state.status for state in states.values()} == {"finished"} and len(trained) == 1
+    first, second = (cell.point.run.latest() for cell in asked.cells())
+    assert same(first, second)
+
+
+def test_points_wait_for_the_training_they_take_over(tmp_path, trained):
+    """In whatever order a launcher likes to run what it is given."""
+
+    class Backwards(Here):
+        def run(self, jobs, at_once):
+            return super().run(jobs[::-1], at_once)
+
+    asked = comparison(tmp_path, "sampler.steps=2,4,8")
+    launcher = Backwards()
+    run_comparison(asked, asked.cells(), launcher, jobs=3)
+    assert len(trained) == 1
+    assert launcher.ran[0] == asked.cells()[0].name and len(launcher.ran) == 3

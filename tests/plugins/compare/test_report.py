@@ -1,0 +1,223 @@
+"""The report: one page that needs nothing else and cannot be broken by what it shows."""
+
+from __future__ import annotations
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import pytest
+from elbowroom.plugins.compare.report import page, write_report
+from elbowroom.plugins.compare.report.chart import Axis, Series, chart
+from elbowroom.plugins.compare.report.markup import Markup, tag
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers.reporting import NASTY, results
+
+EMPTY = {"meta", "input", "img", "br", "line", "path", "polyline", "circle"}
+
+
+class Reader(HTMLParser):
+    """Checks that tags are closed in order, and keeps them."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.text = [], [], []
+
+    def handle_starttag(self, name, attributes):
+        self.tags.append((name, dict(attributes)))
+        if name not in EMPTY:
+            self.open.append(name)
+
+    def handle_startendtag(self, name, attributes):
+        self.tags.append((name, dict(attributes)))
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    def all(self, name, **wanted):
+        return [a for n, a in self.tags if n == name and wanted.items() <= a.items()]
+
+
+def read(text):
+    reader = Reader()
+    reader.feed(text)
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture
+def shown(tmp_path):
+    return read(page(results(tmp_path, ("gaussian", "masked", "broken"), paper=True), tmp_path))
+
+
+def test_everything_is_on_the_page(shown):
+    """Table, samples, slider, curves, weightings, budgets, the paper, what failed, each run."""
+    ids = {attributes.get("id") for _, attributes in shown.tags}
+    assert ids >= {
+        "results", "samples", "reverse", "time", "play", "curves-section", "weightings",
+        "budgets", "paper", "failed", "details", "points", "curves",
+    }  # fmt: skip
+    assert len(shown.all("img", **{"class": "grid"})) == 2
+    assert len(shown.all("div", **{"class": "reel"})) == 2
+    charts = {a["data-chart"] for a in shown.all("figure", **{"class": "chart"})}
+    assert charts == {
+        "loss", "bits_per_dim", "train_bits_per_dim", "elbo_by_level", "loss_by_level",
+        "fid_train_over_training",
+    }  # fmt: skip
+    text = " ".join(shown.text)
+    for words in ("real data", "not a bound", "6.84", "no luck", "Budgets differ", "1,000"):
+        assert words in text, words
+
+
+def test_differences_are_shown_seed_by_seed(tmp_path):
+    """With several seeds: bold where all agree, coloured where it is for the better."""
+    assert "differences" not in {
+        a.get("id") for _, a in read(page(results(tmp_path / "one"), tmp_path / "one")).tags
+    }
+    text = page(results(tmp_path, ("gaussian", "masked", "broken"), seeds=2), tmp_path)
+    table = text[text.index('id="differences"') :]
+    table = table[: table.index("</section>")]
+    assert "Difference to gaussian, seed by seed" in table and "broken" not in table
+    cells = dict(zip(("bits/dim", "FID", "IS"), re.findall(r"<td.*?</td>", table), strict=False))
+    assert "<b>+1.0" in cells["bits/dim"] and "best" not in cells["bits/dim"]
+    assert "<b>-1.0" in cells["FID"] and 'class="best"' in cells["FID"]
+    assert "<b>" not in cells["IS"]  # one seed says more, the other less
+
+
+def test_the_page_fetches_nothing(tmp_path):
+    """No address outside, no file beside it; and the page forbids itself to try."""
+    text = page(results(tmp_path), tmp_path)
+    outside = re.compile(r"(?:https?:)?//[a-z]", re.IGNORECASE)
+    assert not outside.search(re.sub(r"base64,[A-Za-z0-9+/=]+", "", text))
+    reader = read(text)
+    for _, attributes in reader.tags:
+        assert attributes.get("src", "data:").startswith("data:")
+        assert "href" not in attributes
+    (policy,) = reader.all("meta", **{"http-equiv": "Content-Security-Policy"})
+    assert "default-src 'none'" in policy["content"]
+
+
+def test_the_policy_admits_the_page_s_own_script(tmp_path):
+    """Its hash is that of the script that stands in the page, so that no other one runs."""
+    import hashlib
+
+    text = page(results(tmp_path), tmp_path)
+    script = re.search(r"<script>(.*?)</script>", text, re.DOTALL).group(1)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in text.replace("&#x27;", "'")
+
+
+def test_names_and_values_are_escaped(tmp_path):
+    """A script in a config's value is shown, not run."""
+    text = page(results(tmp_path, (NASTY, "broken"), paper=True), tmp_path)
+    assert "<script>window" not in text
+    reader = read(text)
+    assert [a.get("type") for a in reader.all("script")] == ["application/json", None]
+    assert NASTY in "".join(reader.text)
+
+
+def test_a_page_without_pictures_or_curves_is_still_a_page(tmp_path):
+    """Where everything failed there is the reason, and no empty section."""
+    reader = read(page(results(tmp_path, ("broken",)), tmp_path))
+    ids = {attributes.get("id") for _, attributes in reader.tags}
+    assert "failed" in ids and not ids & {"samples", "reverse", "curves-section"}
+
+
+def test_pictures_that_are_gone_are_left_out(tmp_path):
+    """A run folder that was moved away does not spoil the report."""
+    made = results(tmp_path)
+    for picture in tmp_path.rglob("*.png"):
+        picture.unlink()
+    assert not read(page(made, tmp_path)).all("img")
+
+
+def test_the_report_is_written_beside_the_results(tmp_path):
+    """One file."""
+    assert write_report(results(tmp_path), tmp_path) == tmp_path / "report.html"
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_the_report_of_a_real_comparison(tmp_path):
+    """What a comparison finds is what the page takes."""
+    from elbowroom.plugins.compare.comparison import run_comparison
+    from elbowroom.plugins.compare.results import collect
+
+    from tests.helpers.comparing import Here, comparison
+
+    made = comparison(tmp_path, "weighting=simple,elbo")
+    cells = made.cells()
+    states = run_comparison(made, cells, Here())
+    found = collect(made, cells, states, paper=True)
+    reader = read(write_report(found, made.out).read_text("utf-8"))
+    assert len(reader.all("div", **{"class": "reel"})) == 2
+    assert reader.all("figure", **{"class": "chart", "data-chart": "loss"})
+    assert reader.all("table", id="results")
+
+
+# -- markup
+
+
+@given(st.text(), st.text())
+def test_any_text_survives_markup(text, value):
+    """What is put in as text or attribute comes out as itself."""
+    text, value = (
+        text.replace("\r", "").replace("\0", ""),
+        value.replace("\r", "").replace("\0", ""),
+    )
+    reader = read(tag("p", text, title=value))
+    assert "".join(reader.text) == text
+    (attributes,) = reader.all("p")
+    assert attributes["title"] == value
+
+
+def test_markup_nests():
+    """Markup is not escaped again; lists and None are children too."""
+    assert tag("p", tag("b", "<"), [Markup("<i></i>"), None, 3]) == "<p><b>&lt;</b><i></i>3</p>"
+    assert tag("input", class_="a", data_x=1, hidden=True, id=None) == (
+        '<input class="a" data-x="1" hidden />'
+    )
+
+
+# -- charts
+
+
+@given(
+    st.lists(st.floats(1e-8, 1e8), min_size=1, max_size=30),
+    st.booleans(),
+)
+def test_every_line_stays_inside_its_frame(values, may_bend):
+    """Whatever the values, points and ticks lie where they can be seen."""
+    drawn = chart(
+        "c", "x", "y", [Series("s", 0, list(range(len(values))), values)], may_bend=may_bend
+    )
+    reader = read(drawn)
+    for points in (a["points"] for a in reader.all("polyline")):
+        for pair in points.split():
+            x, y = map(float, pair.split(","))
+            assert 40 <= x <= 440 and 20 <= y <= 240
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_an_axis_has_round_ticks_inside(low, span):
+    """A handful of them, in order."""
+    axis = Axis.over([low, low + span], 0, 100)
+    ticks = axis.ticks()
+    assert 1 <= len(ticks) <= 12 and ticks == sorted(ticks)
+    assert all(axis.low - span / 100 <= tick <= axis.high + span / 100 for tick in ticks)
+
+
+def test_nothing_to_draw_is_nothing():
+    """No series, or none with a value."""
+    assert chart("c", "x", "y", []) is None
+    assert chart("c", "x", "y", [Series("s", 0, [1, 2], [None, None])]) is None
+
+
+def test_gaps_break_a_line():
+    """A missing value is not bridged."""
+    drawn = chart("c", "x", "y", [Series("s", 0, [0, 1, 2, 3, 4], [1.0, 2.0, None, 2.0, 1.0])])
+    assert len(read(drawn).all("polyline")) == 2
