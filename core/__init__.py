@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from .registry.kinds import KINDS, Kind
     from .registry.reference import find_reference, is_reference
     from .registry.trust import Origin, refuse_if_forbidden
-    from .runs.checkpoint import Checkpoint, checkpoints, clean, prune, write_state
+    from .runs.checkpoint import Checkpoint, checkpoints, clean, prune
     from .runs.devices import check_device, place
     from .runs.folder import RunError, RunFolder, check_unchanged, provenance, remember_code
     from .runs.load import Loaded, load_run
@@ -131,7 +131,7 @@ _PUBLIC = {
     "config.sections": "Config component_spec dump_yaml load_config parse_spec to_plain",
     "config.spec": "ComponentSpec plain",
     "config.yaml_reader": "write_yaml",
-    "runs.checkpoint": "Checkpoint checkpoints clean prune write_state",
+    "runs.checkpoint": "Checkpoint checkpoints clean prune",
     "runs.devices": "check_device place",
     "runs.folder": "RunError RunFolder check_unchanged provenance remember_code",
     "runs.load": "Loaded load_run",
@@ -291,7 +291,6 @@ __all__ = [
     "to_plain",
     "train",
     "write_atomically",
-    "write_state",
     "write_yaml",
 ]
 

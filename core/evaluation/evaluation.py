@@ -331,7 +331,7 @@ def evaluate_run(
         "overrides": list(overrides),
         "protocol": protocol.plain(),
         "parameters": sum(p.numel() for p in loaded.model.denoiser.parameters()),
-        "train_seconds": loaded.checkpoint.state.get("seconds"),
+        "train_seconds": loaded.checkpoint.state.seconds,
         **found.plain(),
         "reverse": None,
         "config": to_plain(config),

@@ -5,8 +5,7 @@
         ema.safetensors          averaged parameters and the same buffers: a model of its own
         optimiser.safetensors    "exp_avg.<parameter>" and so on
         window.safetensors       sums since the last logging step
-        state.json               format, step, config, provenance, validation, size and sha256 of
-                                 each file, and a digest of all this
+        state.json               step, config, provenance, ...: see elbowroom.runs.state
 
 A checkpoint is written into a folder of another name, forced to disk, and then renamed: a folder
 called ``step-N`` is whole, whenever the process was killed. What disks and copies do to it later is
@@ -18,15 +17,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import math
 import os
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 import torch
@@ -37,14 +34,12 @@ from torch import Tensor, nn
 from ..config.messages import bytes_in_words
 from ..errors import ElbowroomError
 from ..files import atomic
-from ..files.digest import file_digest, is_sealed, sealed
-from ..files.json_file import JSONFileError, is_count, is_number, read_json
+from ..files.digest import file_digest
+from ..files.json_file import JSONFileError
 from .ranks import Ranks, assign, whole
+from .state import VALIDATION, NewerStateError, State, StateError
 
-FORMAT = 2
-_WITHOUT_DIGESTS = 1  # the format before them
 _NAME = re.compile(r"step-(\d{9,})")
-STATE = "state.json"
 
 
 class CheckpointError(ElbowroomError):
@@ -56,18 +51,18 @@ class Checkpoint:
     """A complete checkpoint on disk."""
 
     path: Path
-    state: Mapping[str, Any]
+    state: State
     checked: bool = False  # were its files compared with their digests already?
 
     @property
     def step(self) -> int:
         """How many updates it has behind it."""
-        return int(self.state["step"])
+        return self.state.step
 
     @property
     def validation(self) -> float | None:
         """EMA bits/dim on the validation split, if it was evaluated."""
-        value = (self.state.get("validation") or {}).get("validation/bits_per_dim")
+        value = (self.state.validation or {}).get(VALIDATION)
         return None if value is None or not math.isfinite(value) else float(value)
 
     def read(self, part: str) -> dict[str, Tensor]:
@@ -82,7 +77,7 @@ class Checkpoint:
         One that was written before digests were is believed.
         """
         wanted = {f"{part}.safetensors" for part in parts}
-        for name, digest in self.state.get("sha256", {}).items():
+        for name, digest in self.state.sha256.items():
             try:
                 if (not wanted or name in wanted) and file_digest(self.path / name) != digest:
                     return f"{name} is not what was written"
@@ -158,61 +153,23 @@ def _merit(one: Checkpoint) -> tuple[float, int]:
 def _looked_at(path: Path) -> Checkpoint | Unusable:
     """What its state file says, or why the checkpoint cannot be used."""
     try:
-        state = read_json(path / STATE)
-        if isinstance(state, dict) and is_count(state.get("format")) and state["format"] > FORMAT:
-            return Unusable(path, f"it has format {state['format']}, of a newer elbowroom", True)
+        state = State.read(path)
         reason = _wrong(path, state)
-    except (JSONFileError, OSError) as error:
-        reason = str(error)
+    except (JSONFileError, StateError, OSError) as error:
+        return Unusable(path, str(error), isinstance(error, NewerStateError))
     return Unusable(path, reason) if reason else Checkpoint(path, state)
 
 
-def _wrong(path: Path, state: Any) -> str:  # noqa: PLR0911  # one answer for each fault
-    """What is wrong with a state of our format or an older one; nothing: all is well."""
-    if not isinstance(state, dict) or not _WITHOUT_DIGESTS <= _format(state) <= FORMAT:
-        return f"{STATE} is not the state of a checkpoint"
-    digests = _format(state) > _WITHOUT_DIGESTS
-    if digests and not is_sealed(state):
-        return f"{STATE} is not what was written"
-    for key, fits in _FORM.items():
-        if not fits(state.get(key)):
-            return f"{STATE} has a {key} that cannot be one"
-    if digests and state["files"].keys() != state.get("sha256", {}).keys():
-        return f"{STATE} does not have a digest for each file"
-    if path.name != _name(state["step"]):
-        return f"its folder says another step than its state, {state['step']}"
-    for name, size in state["files"].items():
+def _wrong(path: Path, state: State) -> str:
+    """In what a folder differs from its state; nothing: all is well."""
+    if path.name != _name(state.step):
+        return f"its folder says another step than its state, {state.step}"
+    for name, size in state.files.items():
         if Path(name).name != name:
             return f"it names a file outside itself: {name!r}"
         if not (path / name).is_file() or (path / name).stat().st_size != size:
             return f"{name} is not whole"
     return ""
-
-
-def _format(state: Mapping[str, Any]) -> int:
-    return state["format"] if is_count(state.get("format")) else 0
-
-
-def _maps(fits: Callable[[Any], bool], *, needed: bool = False) -> Callable[[Any], bool]:
-    """Is it a mapping of such values (or not there)?"""
-    return lambda value: (
-        (value is None and not needed)
-        or (isinstance(value, dict) and all(map(fits, value.values())))
-    )
-
-
-_FORM: Mapping[str, Callable[[Any], bool]] = {
-    "step": is_count,
-    "files": _maps(is_count, needed=True),
-    "sha256": _maps(lambda digest: isinstance(digest, str)),
-    "validation": _maps(lambda value: value is None or is_number(value)),
-    "seconds": lambda value: value is None or is_number(value),
-    "config": _maps(lambda _: True),
-    "provenance": _maps(lambda _: True),
-    "data": _maps(lambda _: True),
-    "log": _maps(lambda _: True),
-}
-"""What a state may hold, by key."""
 
 
 def _name(step: int) -> str:
@@ -222,11 +179,9 @@ def _name(step: int) -> str:
 # -- writing
 
 
-def write_checkpoint(
-    folder: Path, step: int, parts: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
-) -> Path:
-    """Write whole CPU tensors and plain data as the checkpoint of ``step``: all or nothing."""
-    final = folder / _name(step)
+def write_checkpoint(folder: Path, parts: Mapping[str, Mapping[str, Tensor]], state: State) -> Path:
+    """Write whole CPU tensors and a state as the checkpoint of its step: all or nothing."""
+    final = folder / _name(state.step)
     if final.exists() and _is_good(final):
         return final  # a run replays exactly: the same step is the same state
     aside = folder / f".{final.name}.partial-{os.getpid()}"
@@ -239,7 +194,7 @@ def write_checkpoint(
             save_file({name: t.contiguous() for name, t in tensors.items()}, file)
             atomic.flush_to_disk(file)
             sizes[file.name], digests[file.name] = file.stat().st_size, file_digest(file)
-        write_state(aside, {**state, "step": step, "files": sizes, "sha256": digests})
+        attrs.evolve(state, files=sizes, sha256=digests).write(aside)
         atomic.flush_to_disk(aside)
         if final.exists():
             _remove(final)  # a damaged one: its replay has come
@@ -249,12 +204,6 @@ def write_checkpoint(
         shutil.rmtree(aside, ignore_errors=True)
         raise CheckpointError(_cannot_write(final, error)) from error
     return final
-
-
-def write_state(folder: Path, state: Mapping[str, Any]) -> None:
-    """Write a checkpoint's state file, sealed."""
-    words = sealed({"format": FORMAT, **state})
-    atomic.write_forced(folder / STATE, json.dumps(words, indent=1).encode())
 
 
 def _is_good(path: Path) -> bool:

@@ -428,7 +428,7 @@ def warn_of_changes(now: Config, checkpoint: Checkpoint) -> None:
 
     What only one of them knows is an option of another version, and says nothing.
     """
-    then, new = checkpoint.state.get("config") or {}, json.loads(json.dumps(to_plain(now)))
+    then, new = checkpoint.state.config or {}, json.loads(json.dumps(to_plain(now)))
     if then.get("schedule") is None:  # it was left to the process
         new = {**new, "schedule": None}
     for key, a, b in _differences(then, new):

@@ -73,11 +73,10 @@ def _trained_ends(folder: RunFolder, config: Config) -> tuple[float, float] | No
 
 def _recorded_spec(checkpoint: Checkpoint) -> DataSpec | None:
     """The form of the data a run was trained on, if it wrote it down."""
-    record = checkpoint.state.get("data")
-    if not isinstance(record, dict):
+    if checkpoint.state.data is None:
         return None
     try:
-        return DataSpec.recorded(record)
+        return DataSpec.recorded(checkpoint.state.data)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"checkpoint {checkpoint.path} has no data that can be: {error}"

@@ -37,6 +37,7 @@ from ..runs.checkpoint import (
 )
 from ..runs.folder import LogSoFar, RunFolder
 from ..runs.ranks import Ranks, whole
+from ..runs.state import VALIDATION, State
 from .non_finite import NonFiniteError, dump, not_finite, numbers
 from .observers import Observers
 from .signals import Interrupt
@@ -45,8 +46,6 @@ from .validation import pictures, validate
 
 INTERRUPTED = 75
 """Exit code of a run that was asked to stop and saved itself ("try again later")."""
-
-_VALIDATION = "validation/bits_per_dim"
 
 
 @attrs.frozen
@@ -94,16 +93,16 @@ class Start:
     @property
     def seconds(self) -> float:
         """Of training before it."""
-        return float(self._state.get("seconds") or 0.0)
+        return self._state.seconds or 0.0
 
     @property
     def log(self) -> Mapping[str, Any] | None:
         """What the run's log was at this step, if that was written down."""
-        return self._state.get("log")
+        return self._state.log
 
     @property
-    def _state(self) -> Mapping[str, Any]:
-        return {} if self.checkpoint is None else self.checkpoint.state
+    def _state(self) -> State:
+        return State() if self.checkpoint is None else self.checkpoint.state
 
 
 def fit(
@@ -114,7 +113,7 @@ def fit(
     *,
     seed: int = 0,
     on: Ranks | None = None,
-    record: Mapping[str, Any] | None = None,
+    record: State | None = None,
     observers: Observers | None = None,
 ) -> RunResult:
     """Train ``model`` in a folder, from its last good checkpoint if it has one.
@@ -145,7 +144,7 @@ def fit_checked(
     *,
     seed: int,
     on: Ranks,
-    record: Mapping[str, Any] | None = None,
+    record: State | None = None,
     observers: Observers | None = None,
     start: Start | None = None,
 ) -> RunResult:
@@ -154,7 +153,7 @@ def fit_checked(
     ``start`` is where the run goes on, if that is known already.
     """
     observers = observers or Observers()
-    record = {"data": attrs.asdict(data.spec), **(record or {})}
+    record = attrs.evolve(record or State(), data=attrs.asdict(data.spec))
     begins = start or Start.of(folder, on)
     on.first(lambda: folder.rewind(begins.step, begins.log))
     first = begins.step
@@ -187,7 +186,7 @@ class _Run:
         data: Dataset,
         folder: RunFolder,
         *,
-        record: Mapping[str, Any],
+        record: State,
         observers: Observers,
         start: Start,
     ) -> None:
@@ -270,7 +269,7 @@ class _Run:
 
     def improved(self, figures: Mapping[str, float]) -> bool:
         """Is this the best model so far?"""
-        value = figures.get(_VALIDATION, float("inf"))
+        value = figures.get(VALIDATION, float("inf"))
         better = value < self.lowest
         self.lowest = min(value, self.lowest)
         return better
@@ -280,15 +279,16 @@ class _Run:
         self.check()
         began = time.perf_counter()
         parts = self.training.tensors()
-        state = {
-            **self.record,
-            "validation": dict(figures),
-            "seconds": self.seconds + began - self.clock,
-            "log": self.log_so_far.record(),
-        }
+        state = attrs.evolve(
+            self.record,
+            step=self.done,
+            validation=figures,
+            seconds=self.seconds + began - self.clock,
+            log=self.log_so_far.record(),
+        )
 
         def write() -> str:
-            path = write_checkpoint(self.folder.checkpoints, self.done, parts, state)
+            path = write_checkpoint(self.folder.checkpoints, parts, state)
             self.folder.note_saved(self.done)
             prune(self.folder.checkpoints, self.options.keep, self.options.milestones)
             return str(path)
@@ -325,7 +325,9 @@ class _Run:
             "bad_positions": bad,
             "bad_gradients": gradients,
             "reproduced": bool(bad or gradients),
-            **self.record,
+            "data": self.record.data,
+            "config": self.record.config,
+            "provenance": self.record.provenance,
         }
         place = None
         if on.is_first:
@@ -372,7 +374,7 @@ class _Run:
         self, happened: str, step: int, scalars: Mapping[str, float] | None = None, **more: Any
     ) -> None:
         """Tell the observers."""
-        config = self.record.get("config", {})
+        config = self.record.config or {}
         event = RunEvent(
             self.folder.path, step, self.options.steps, config, dict(scalars or {}), **more
         )

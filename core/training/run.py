@@ -21,6 +21,7 @@ from ..randomness.generators import kept_generators
 from ..runs.checkpoint import look, named_tensors, read_tensors, restore
 from ..runs.folder import RunError, RunFolder, check_unchanged, provenance, remember_code
 from ..runs.ranks import Ranks, ranks
+from ..runs.state import State
 from .loop import RunResult, Start, check_run, fit_checked
 from .observers import Observers
 from .step import Training
@@ -71,7 +72,7 @@ def resume(
     now = now if now.schedule is not None else attrs.evolve(now, schedule=then.schedule)
     latest = next(iter(look(opened.checkpoints)[0][::-1]), None)
     if latest is not None:
-        check_unchanged(now, latest.state.get("config", {}), str(latest.path))
+        check_unchanged(now, latest.state.config or {}, str(latest.path))
         if now.train.steps < latest.step:
             raise RunError(
                 f"{opened.path} is at step {latest.step} already: train.steps={now.train.steps} "
@@ -154,7 +155,7 @@ def _run(
         config.train,
         seed=config.seed,
         on=on,
-        record={"config": to_plain(config), "provenance": provenance(config)},
+        record=State(config=to_plain(config), provenance=provenance(config)),
         observers=Observers(installed().hook, without),
         start=start,
     )

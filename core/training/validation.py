@@ -18,6 +18,7 @@ from ..objective.diffusion import Diffusion
 from ..objective.looks import Looks, freed, standard_error
 from ..randomness.noise import Noise
 from ..runs.ranks import Ranks
+from ..runs.state import VALIDATION
 from ..sampling.picture import has_picture, pixels, tiled
 
 _SEED, _STEP = 0, 2**31 - 1  # a step no training reaches: its noise is not a training step's
@@ -48,7 +49,7 @@ def validate(
     ends, diffusion = on.sum(bits).cpu()
     error = standard_error(ends + freed(diffusion, looks.times(torch.arange(n))))
     return {
-        "validation/bits_per_dim": float((ends + diffusion).mean()),
+        VALIDATION: float((ends + diffusion).mean()),
         "validation/standard_error": 0.0 if error is None else error,
     }
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import attrs
 from elbowroom import (
     Checkpoint,
     Config,
@@ -26,7 +27,6 @@ from elbowroom import (
     prune,
     replace_file,
     to_plain,
-    write_state,
 )
 
 _OF_DRAWING = "sampler"
@@ -86,9 +86,9 @@ def _lend(checkpoint: Checkpoint, folder: Path, record: Mapping[str, Any]) -> No
         return
     aside = folder / f".{final.name}.partial-{os.getpid()}"
     aside.mkdir()
-    for name in checkpoint.state["files"]:
+    for name in checkpoint.state.files:
         _link(checkpoint.path / name, aside / name)
-    write_state(aside, {**checkpoint.state, **record})
+    attrs.evolve(checkpoint.state, **record).write(aside)
     flush_to_disk(aside)
     aside.rename(final)
     flush_to_disk(folder)

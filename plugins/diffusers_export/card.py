@@ -86,7 +86,7 @@ def _figures(run: Loaded) -> Iterator[str]:
         for name, figure in evaluation["figures"].items():
             yield f"| {_words(name)} | {_number(figure)} | {_of(figure.get('of', {}))} |"
         return
-    validation = run.checkpoint.state.get("validation", {})
+    validation = run.checkpoint.state.validation
     if not validation:
         yield "None measured yet: `elbowroom evaluate RUN` before exporting fills this in."
         return

@@ -194,10 +194,10 @@ def quota(folder: Path) -> dict:
     def on_the_way():
         real = checkpoint.write_checkpoint
 
-        def limited(target, step, *rest):
-            if step == 8:
+        def limited(target, parts, state):
+            if state.step == 8:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))
-            return real(target, step, *rest)
+            return real(target, parts, state)
 
         import elbowroom.training.loop as module
 

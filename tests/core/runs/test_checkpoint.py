@@ -25,6 +25,7 @@ from elbowroom.runs.checkpoint import (
     restore,
     write_checkpoint,
 )
+from elbowroom.runs.state import State, StateError
 from elbowroom.training.run import resume, train
 from torch import nn
 
@@ -36,7 +37,7 @@ QUIET = {"console", "tensorboard"}
 def _write(folder, step, bits=None):
     validation = {} if bits is None else {"validation/bits_per_dim": bits}
     tensors = {"weight": torch.full((3,), float(step))}
-    return write_checkpoint(folder, step, {"model": tensors}, {"validation": validation})
+    return write_checkpoint(folder, {"model": tensors}, State(step=step, validation=validation))
 
 
 def test_what_is_written_is_read_back(tmp_path):
@@ -47,11 +48,11 @@ def test_what_is_written_is_read_back(tmp_path):
         "c": torch.tensor(7.0),
         "d": torch.randn(3, 2).t(),
     }
-    path = write_checkpoint(tmp_path, 12, {"model": tensors}, {"config": {"seed": 1}})
+    path = write_checkpoint(tmp_path, {"model": tensors}, State(step=12, config={"seed": 1}))
     (checkpoint,) = checkpoints(tmp_path)
     assert checkpoint.path == path
     assert checkpoint.step == 12
-    assert checkpoint.state["config"] == {"seed": 1}
+    assert checkpoint.state.config == {"seed": 1}
     read = checkpoint.read("model")
     assert all(torch.equal(read[name], tensors[name]) for name in tensors)
 
@@ -173,7 +174,7 @@ def test_a_tied_parameter_is_saved_once_and_stays_tied(tmp_path):
     model, other = Tied(), Tied()
     tensors = named_tensors(model)
     assert sorted(tensors) == ["a.weight", "table"]
-    write_checkpoint(tmp_path, 1, {"ema": tensors}, {})
+    write_checkpoint(tmp_path, {"ema": tensors}, State(step=1))
     load_weights(other, checkpoints(tmp_path)[0])
     assert torch.equal(other.b.weight, model.a.weight)
     assert other.a.weight is other.b.weight
@@ -238,3 +239,45 @@ def test_a_copied_run_goes_on_elsewhere(tmp_path):
     shutil.move(tmp_path / "b", tmp_path / "elsewhere")
     resume(tmp_path / "elsewhere", without=QUIET)
     assert same(found(tmp_path / "a")[-1], found(tmp_path / "elsewhere")[-1])
+
+
+# -- the state file
+
+
+def test_the_state_file_has_the_keys_it_always_had(tmp_path):
+    """In the order of the first checkpoints; what is not known is left out, not null."""
+    state = State(step=3, data={"shape": [2]}, config={}, validation={}, seconds=1.5)
+    path = write_checkpoint(tmp_path, {"model": {"a": torch.zeros(2)}}, state)
+    keys = ["format", "data", "config", "validation", "seconds", "step", "files", "sha256", "seal"]
+    assert list(json.loads((path / "state.json").read_text())) == keys
+    assert State.read(path) == checkpoints(tmp_path)[0].state
+
+
+WRONG = {
+    "step": -1,
+    "files": {"model.safetensors": "8"},
+    "sha256": {"model.safetensors": 5},
+    "validation": {"validation/bits_per_dim": "low"},
+    "seconds": True,
+    "config": [],
+    "log": "long",
+}
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_a_state_with_an_impossible_value_is_refused_by_its_key(tmp_path, key):
+    path = _write(tmp_path, 1, 2.0)
+    record = json.loads((path / "state.json").read_text())
+    (path / "state.json").write_text(json.dumps(sealed(record | {key: WRONG[key]})))
+    with pytest.raises(StateError, match=f"has a {key} that cannot be one"):
+        State.read(path)
+
+
+@pytest.mark.parametrize("key", ["step", "files"])
+def test_a_state_must_have_a_step_and_its_files(tmp_path, key):
+    path = _write(tmp_path, 1)
+    record = json.loads((path / "state.json").read_text())
+    del record[key]
+    (path / "state.json").write_text(json.dumps(sealed(record)))
+    with pytest.raises(StateError, match=f"has a {key} that cannot be one"):
+        State.read(path)

@@ -14,6 +14,7 @@ from elbowroom.config.sections import load_config, to_plain
 from elbowroom.runs.checkpoint import named_tensors, write_checkpoint
 from elbowroom.runs.folder import RunFolder
 from elbowroom.runs.load import load_run
+from elbowroom.runs.state import State
 from elbowroom.sampling.draw import draw, labels_of
 from elbowroom.sampling.picture import Animation, pixels, tiled
 from elbowroom.sampling.write import sample_run
@@ -58,10 +59,9 @@ def make_run(path, process: str = "masked", validated: tuple[int, ...] = ()):
             for p in model.parameters():
                 p.add_(0.01 * step)
         tensors = {name: t.detach().clone() for name, t in named_tensors(model).items()}
-        state = {"config": to_plain(wanted)}
-        if step in validated:
-            state["validation"] = {"validation/bits_per_dim": 5.0 - 0.1 * step % 2.5}
-        write_checkpoint(folder.checkpoints, step, {"model": tensors, "ema": tensors}, state)
+        figures = {"validation/bits_per_dim": 5.0 - 0.1 * step % 2.5} if step in validated else {}
+        state = State(step=step, config=to_plain(wanted), validation=figures)
+        write_checkpoint(folder.checkpoints, {"model": tensors, "ema": tensors}, state)
     return folder
 
 
