@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .contracts.exporter import Exporter
     from .contracts.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
     from .contracts.level import Level, broadcast_over
-    from .contracts.metric import Figure, Metric, Subject, is_vacuous
+    from .contracts.metric import Display, Figure, Metric, Subject, is_vacuous
     from .contracts.observer import RunEvent
     from .contracts.prediction import CategoricalPrediction, RealPrediction
     from .contracts.process import (
@@ -104,7 +104,7 @@ _PUBLIC = {
     "contracts.exporter": "Exporter",
     "contracts.launcher": "ENDS_WITH_INPUT Ended Job Launcher",
     "contracts.level": "Level broadcast_over",
-    "contracts.metric": "Figure Metric Subject is_vacuous",
+    "contracts.metric": "Display Figure Metric Subject is_vacuous",
     "contracts.observer": "RunEvent",
     "contracts.prediction": "CategoricalPrediction RealPrediction",
     "contracts.process": "Absorbing Process Signature Step check_examples check_finite check_range",
@@ -170,6 +170,7 @@ __all__ = [
     "Dataset",
     "Denoiser",
     "Diffusion",
+    "Display",
     "ElbowroomError",
     "Ended",
     "EvaluationProtocol",

@@ -26,7 +26,7 @@ Metrics = Annotated[
         "--metric",
         metavar="SPEC",
         help="A name, or '{name: kid, block: 500}'; several times for several. Default: "
-        "bpd, fid, kid, is and neighbours, as far as they fit the data.",
+        "the usual ones (bits/dim, FID, KID, IS, distances), as far as they fit the data.",
     ),
 ]
 Features = Annotated[

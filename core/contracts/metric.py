@@ -7,6 +7,9 @@ keeps sums, not samples. A metric that looks at the model alone says ``uses_samp
 A figure without its protocol is a number without a unit: FID moves with the number of samples, the
 feature network and the reference split. ``Figure.of`` says these; what they have in common (model,
 sampler, number of samples, seed) the evaluation adds to each.
+
+How tables show a figure is the metric's to say too: ``display`` has a title for people, whether it
+is a detail, whether models are ranked by it.
 """
 
 from __future__ import annotations
@@ -47,6 +50,20 @@ class Figure:
         return {**attrs.asdict(self, recurse=False), "of": dict(self.of), "vacuous": vacuous}
 
 
+@attrs.frozen
+class Display:
+    """How tables show a figure."""
+
+    title: str  # for people
+    shown: Literal["always", "report", "detail"] = "always"
+    """In every table, not in a terminal's (it is narrow), or only where all figures are listed."""
+    ranked: bool = True  # is the best of several models marked?
+
+    def plain(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        return attrs.asdict(self)
+
+
 @attrs.define(eq=False)
 class Subject:
     """What is evaluated, and what metrics may share while they look at it."""
@@ -70,6 +87,11 @@ class Metric(ABC):
     """Sees a subject, then integer samples in batches, then says its figures."""
 
     uses_samples: ClassVar[bool] = True
+    usual: ClassVar[int | None] = None
+    """Its place among the metrics of an evaluation that names none; None: it is asked for by name.
+    Of this class alone: what derives from it is not usual because of that."""
+    display: ClassVar[Mapping[str, Display]] = {}
+    """Figure name -> how it is shown; others always, under their own name."""
 
     def prepare(self, subject: Subject) -> None:  # noqa: B027  # most need nothing
         """Look at what will be evaluated; raise an ElbowroomError if it cannot be."""

@@ -18,7 +18,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,13 @@ from ..config.spec import ComponentSpec
 from ..conformance.answers import check_figures, untouched
 from ..contracts.dataset import Dataset
 from ..contracts.metric import EVALUATION_BATCH, Figure, Metric, Subject, as_figure
-from ..errors import ElbowroomError, IncompatibleError
+from ..errors import ElbowroomError, IncompatibleError, PluginError
 from ..files.atomic import replace_file
 from ..files.json_file import JSONFileError, is_count, read_json
 from ..objective.diffusion import Diffusion
 from ..randomness.noise import Noise
 from ..registry.component import cause
+from ..registry.components import installed
 from ..runs.load import Loaded, load_run
 from ..runs.working import Precision, check_precision, working
 from ..sampling.draw import draw, evaluating
@@ -48,9 +49,6 @@ from ..sampling.filmstrip import Reel, save_small_png
 from ..sampling.picture import has_picture
 
 FORMAT = 2  # 1: samples had every class equally often
-USUAL_METRICS = ("bpd", "fid", "kid", "is", "neighbours")
-"""What is measured where nothing is named; those that do not fit the data are left out."""
-
 Progress = Callable[[str, int, int], None]
 """(what is being done, how much is done, of how much)"""
 
@@ -75,7 +73,7 @@ class EvaluationProtocol:
     def build(self) -> dict[str, Metric]:
         """The metrics by name."""
         built: dict[str, Metric] = {}
-        for given in self.metrics or USUAL_METRICS:
+        for given in self.metrics or usual_metrics():
             spec = self._spec(given)
             if spec.name in built:
                 raise ElbowroomError(f"metric {spec.name} is named twice")
@@ -92,6 +90,15 @@ class EvaluationProtocol:
             return spec
         named = {"name": wanted} if isinstance(wanted, str) else dict(wanted)
         return component_spec("metric", {**named, "features": self.features}, path="--metric")
+
+
+def usual_metrics() -> list[str]:
+    """What is measured where nothing is named; those that do not fit the data are left out."""
+    places = {}
+    for name, component in installed().components("metric").items():
+        with suppress(PluginError):  # one that cannot be loaded: ``elbowroom plugins`` says why
+            places[name] = vars(component.load()).get("usual")
+    return sorted((n for n, at in places.items() if at is not None), key=lambda n: places[n])
 
 
 @attrs.frozen(eq=False)
@@ -419,7 +426,6 @@ def finite(value: Any) -> Any:
 
 
 __all__ = [
-    "USUAL_METRICS",
     "Config",
     "Evaluation",
     "EvaluationProtocol",
@@ -429,4 +435,5 @@ __all__ = [
     "evaluation_folder",
     "labels_like",
     "read_evaluation",
+    "usual_metrics",
 ]

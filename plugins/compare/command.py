@@ -236,9 +236,6 @@ def print_results(results: Mapping[str, Any]) -> None:
         out.print(_paper_table(results))
 
 
-_REPORT_ONLY = ("kid_train", "neighbours_mean")  # a terminal is narrow
-
-
 def _figures_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
@@ -251,7 +248,7 @@ def _figures_table(results: Mapping[str, Any]) -> Any:
         shown_figures,
     )
 
-    names = {n: t for n, t in shown_figures(results).items() if n not in _REPORT_ONLY}
+    names = shown_figures(results, narrow=True)
     keys = list(results["vary"]) or ["point"]
     listing = table(
         results["title"], *keys, "bound?", *(f">{title}" for title in names.values()), ">seeds"

@@ -3,6 +3,7 @@
     points       one for each point of the grid: values, seed, status, figures, budget, folder
     groups       points that differ in the seed alone: mean and standard deviation of every figure,
                  curves, samples, the weighting's shape and certificate
+    display      figure -> its title and where it is shown, as its metric says
     differences  each group less the first, seed by seed
     budgets      what is the same for all, and where groups differ
     paper        rows quoted from the paper, if they were asked for
@@ -26,6 +27,7 @@ import attrs
 import torch
 from elbowroom import (
     Config,
+    Display,
     ElbowroomError,
     LossCurve,
     RunFolder,
@@ -43,7 +45,7 @@ from elbowroom import (
 from .comparison import Cell, Comparison, State
 from .decimals import Column
 from .differences import differences
-from .paper_table import ROWS, SETTING
+from .paper_table import OURS, ROWS, SETTING
 
 FORMAT = 1
 _POINTS = 240  # of a curve that is drawn
@@ -71,6 +73,7 @@ def collect(
             "protocol": comparison.protocol.plain(),
             "points": points,
             "groups": groups,
+            "display": displays(comparison),
             "differences": differences(groups, points),
             "budgets": budgets(groups),
             "paper": _paper(groups) if paper else None,
@@ -329,11 +332,7 @@ def _paper(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     rows = []
     for quoted in ROWS:
         ours = [
-            {
-                "label": g["label"],
-                "fid": g["figures"].get("fid_train"),
-                "is": g["figures"].get("is"),
-            }
+            {"label": g["label"], **{key: g["figures"].get(name) for key, name in OURS.items()}}
             for g in groups
             if quoted.weighting is not None
             and g["names"].get("process") == quoted.process
@@ -346,36 +345,41 @@ def _paper(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 # -- how it is shown
 
-COLUMNS = {
-    "bits_per_dim": "bits/dim",
-    "bits_per_dim_prior": "bits/dim: prior",
-    "bits_per_dim_reconstruction": "bits/dim: reconstruction",
-    "bits_per_dim_diffusion": "bits/dim: diffusion",
-    "fid_train": "FID train",
-    "fid_test": "FID test",
-    "kid_train": "KID train",
-    "kid_test": "KID test",
-    "is": "IS",
-    "neighbours_mean": "distance to train",
-    "neighbours_least": "least distance to train",
-    "neighbours_copied": "copied",
-}
-"""Figures with a name for people; others of plugins follow under their own."""
 
-_DETAILS = ("bits_per_dim_", "neighbours_least", "kid_test")
+def displays(comparison: Comparison) -> dict[str, Any]:
+    """Figure -> how its metric wants it shown; what a metric does not say is left out."""
+    try:
+        metrics = comparison.protocol.build().values()
+    except ElbowroomError:  # each point says why
+        return {}
+    return {name: one.plain() for metric in metrics for name, one in metric.display.items()}
 
 
-def shown_figures(results: Mapping[str, Any]) -> dict[str, str]:
-    """The figures that make columns, with their titles."""
+def title_of(results: Mapping[str, Any], name: str) -> str:
+    """A figure's name for people."""
+    return _display(results, name).title
+
+
+def _display(results: Mapping[str, Any], name: str) -> Display:
+    return Display(**results.get("display", {}).get(name, {"title": name}))
+
+
+def shown_figures(results: Mapping[str, Any], *, narrow: bool = False) -> dict[str, str]:
+    """The figures that make columns, with their titles; fewer where there is little room."""
     found = dict.fromkeys(name for group in results["groups"] for name in group["figures"])
-    return {n: COLUMNS.get(n, n) for n in found if not n.startswith(_DETAILS)}
+    shown = {name: _display(results, name) for name in found}
+    wanted = ("always",) if narrow else ("always", "report")
+    return {name: one.title for name, one in shown.items() if one.shown in wanted}
 
 
 def condition_of(results: Mapping[str, Any]) -> str:
-    """What bits/dim are given, in words; empty where they are given nothing."""
-    told = [group["figures"].get("bits_per_dim", {}).get("of") for group in results["groups"]]
-    given = {of["given"] for of in told if of and of.get("given")}
-    return f"bits/dim are given {' or '.join(sorted(given))}" if given else ""
+    """What figures are given, in words: ``bits/dim are given the label``; else empty."""
+    words = []
+    for name, title in shown_figures(results).items():
+        of = [group["figures"].get(name, {}).get("of", {}) for group in results["groups"]]
+        if given := {one["given"] for one in of if one.get("given")}:
+            words.append(f"{title} are given {' or '.join(sorted(given))}")
+    return ", ".join(words)
 
 
 def best_of(results: Mapping[str, Any]) -> dict[str, int]:
@@ -393,7 +397,8 @@ def best_of(results: Mapping[str, Any]) -> dict[str, int]:
             and not group["figures"][name].get("vacuous")
         }
         ways = {better for _, better in said.values()}
-        if len(said) > 1 and len(ways) == 1 and None not in ways and not name.startswith("neigh"):
+        ranked = len(ways) == 1 and None not in ways and _display(results, name).ranked
+        if len(said) > 1 and ranked:
             choose = min if ways == {"lower"} else max
             best[name] = choose(said, key=lambda k: said[k][0])
     return best
@@ -406,7 +411,7 @@ def column_of(results: Mapping[str, Any], name: str) -> Column:
 
 def paper_columns(results: Mapping[str, Any]) -> dict[str, Column]:
     """How our figures beside the paper's are written."""
-    return {"fid": column_of(results, "fid_train"), "is": column_of(results, "is")}
+    return {key: column_of(results, name) for key, name in OURS.items()}
 
 
 def floor_of(results: Mapping[str, Any], name: str) -> float | None:

@@ -16,11 +16,22 @@ Where the data have labels the model is told them: it is the bound on -log p(x |
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom import ElbowroomError, Figure, Looks, Metric, Subject, freed, some_of, standard_error
+from elbowroom import (
+    Display,
+    ElbowroomError,
+    Figure,
+    Looks,
+    Metric,
+    Subject,
+    freed,
+    some_of,
+    standard_error,
+)
 from torch import Tensor
 
 _TERMS = ("prior", "reconstruction", "diffusion")
@@ -33,6 +44,11 @@ class BitsPerDim(Metric):
     """The bound on the negative log-likelihood of a split."""
 
     uses_samples: ClassVar[bool] = False
+    usual: ClassVar[int | None] = 10
+    display: ClassVar[Mapping[str, Display]] = {
+        "bits_per_dim": Display("bits/dim"),
+        **{f"bits_per_dim_{term}": Display(f"bits/dim: {term}", "detail") for term in _TERMS},
+    }
 
     split: Literal["train", "validation", "test"] = "test"
     looks: int | None = attrs.field(

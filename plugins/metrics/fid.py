@@ -9,11 +9,12 @@ not zero since both are finite (and n samples have a bias of their own: compare 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import attrs
 import torch
-from elbowroom import Figure, Metric, Subject
+from elbowroom import Display, Figure, Metric, Subject
 from torch import Tensor, nn
 
 from .features import Eye, eye
@@ -36,6 +37,12 @@ class _Seen(nn.Module):
 @attrs.define(eq=False)
 class FID(Metric):
     """FID against train and against test."""
+
+    usual: ClassVar[int | None] = 20
+    display: ClassVar[Mapping[str, Display]] = {
+        "fid_train": Display("FID train"),
+        "fid_test": Display("FID test"),
+    }
 
     features: str = "classifier"
 

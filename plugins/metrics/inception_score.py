@@ -14,10 +14,12 @@ mean over samples: with a_i = sum_y p_i (log p_i - log E[p]), it is IS sd(a) / s
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Figure, IncompatibleError, Metric, Noise, Subject
+from elbowroom import Display, Figure, IncompatibleError, Metric, Noise, Subject
 from torch import Tensor
 
 from .features import Eye, eye
@@ -29,6 +31,9 @@ _SEED = 0  # of the groups: part of what the figure is
 @attrs.define(eq=False)
 class InceptionScore(Metric):
     """The Inception Score, beside that of the test split."""
+
+    usual: ClassVar[int | None] = 40
+    display: ClassVar[Mapping[str, Display]] = {"is": Display("IS")}
 
     features: str = "classifier"
     splits: int = attrs.field(default=1, validator=attrs.validators.ge(1))

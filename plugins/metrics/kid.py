@@ -25,10 +25,12 @@ in blocks of B: of which the estimator has s, and var(e)/m + var(d)/n has 2 s. H
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Figure, Metric, Subject, some_of
+from elbowroom import Display, Figure, Metric, Subject, some_of
 from torch import Tensor
 
 from .features import Eye, eye
@@ -42,6 +44,12 @@ _ROWS = 1000  # of the reference, against all others at a time
 @attrs.define(eq=False)
 class KID(Metric):
     """KID against train and against test."""
+
+    usual: ClassVar[int | None] = 30
+    display: ClassVar[Mapping[str, Display]] = {
+        "kid_train": Display("KID train", "report"),
+        "kid_test": Display("KID test", "detail"),
+    }
 
     features: str = "classifier"
     block: int = attrs.field(default=1000, validator=attrs.validators.ge(2))

@@ -12,10 +12,12 @@ than all but the nearest hundredth of the test examples (whose own share is ther
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Figure, Metric, Split, Subject
+from elbowroom import Display, Figure, Metric, Split, Subject
 from torch import Tensor
 
 from .kept import of_real_data
@@ -28,6 +30,13 @@ _KEPT = 2**26  # values of the train split that are kept at hand; more are read 
 @attrs.define(eq=False)
 class Neighbours(Metric):
     """Distances of samples to their nearest training examples, beside those of test examples."""
+
+    usual: ClassVar[int | None] = 50
+    display: ClassVar[Mapping[str, Display]] = {
+        "neighbours_mean": Display("distance to train", "report", ranked=False),
+        "neighbours_least": Display("least distance to train", "detail", ranked=False),
+        "neighbours_copied": Display("copied", ranked=False),
+    }
 
     _train: Train = attrs.field(init=False, repr=False)
     _near: float = attrs.field(init=False, default=0.0, repr=False)

@@ -10,8 +10,14 @@ import torch
 from elbowroom.contracts.metric import is_vacuous
 from elbowroom.plugins.compare.differences import differences
 from elbowroom.plugins.compare.results import budgets, summary
+from elbowroom.plugins.metrics.bpd import BitsPerDim
+from elbowroom.plugins.metrics.fid import FID
+from elbowroom.plugins.metrics.inception_score import InceptionScore
+from elbowroom.plugins.metrics.neighbours import Neighbours
 from elbowroom.sampling.filmstrip import save_small_png
 
+METRICS = (BitsPerDim, FID, InceptionScore, Neighbours)
+DISPLAY = {name: one.plain() for metric in METRICS for name, one in metric.display.items()}
 NASTY = "<script>window.hacked = 1</script>\"'&"
 
 
@@ -51,7 +57,8 @@ def results(
         "format": 1, "elbowroom": "0.1.0", "title": f"x: {NASTY}", "source": NASTY,
         "overrides": [], "vary": {"process": list(labels)}, "seeds": list(range(seeds)),
         "protocol": {"samples": 100, "seed": 0, "checkpoint": "last", "metrics": []},
-        "points": points, "groups": groups, "differences": differences(groups, points),
+        "points": points, "groups": groups, "display": DISPLAY,
+        "differences": differences(groups, points),
         "budgets": budgets(groups), "paper": _paper(groups) if paper else None,
     }  # fmt: skip
 

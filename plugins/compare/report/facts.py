@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..results import COLUMNS, column_of, floor_of, paper_columns
+from ..results import column_of, floor_of, paper_columns, title_of
 from .markup import Markup, tag
 from .parts import number, section, value_cell
 
@@ -109,7 +109,7 @@ def details_section(results: Mapping[str, Any]) -> Markup | None:
             for group in results["groups"]
         ]
         cells.append(tag("td", "" if floor is None else column.plain(floor)))
-        rows.append(tag("tr", tag("th", COLUMNS.get(name, name), scope="row"), cells))
+        rows.append(tag("tr", tag("th", title_of(results, name), scope="row"), cells))
     table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows))
     skipped = {
         name: reason for point in results["points"] for name, reason in point["skipped"].items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
@@ -19,7 +20,9 @@ from elbowroom.evaluation.evaluation import (
     evaluation_folder,
     labels_like,
     read_evaluation,
+    usual_metrics,
 )
+from elbowroom.registry.component import Component, Owner
 from elbowroom.runs.load import load_run
 from elbowroom.sampling.draw import draw
 from elbowroom.sampling.filmstrip import Reel
@@ -208,11 +211,31 @@ def test_a_metric_that_was_named_must_fit():
 def test_a_usual_metric_that_does_not_fit_is_left_out_with_its_reason(monkeypatch):
     """The others are measured all the same."""
     model, data = model_of()
-    usual = (f"{HERE}:Choosy", f"{HERE}:Plain")
-    monkeypatch.setattr("elbowroom.evaluation.evaluation.USUAL_METRICS", usual)
+    usual = [f"{HERE}:Choosy", f"{HERE}:Plain"]
+    monkeypatch.setattr("elbowroom.evaluation.evaluation.usual_metrics", lambda: usual)
     found = evaluate(model, data, protocol())
     assert found.skipped == {f"{HERE}:Choosy": "choosy: nothing is good enough"}
     assert set(found.figures) == {"one"}
+
+
+def test_what_is_usual_is_for_the_metrics_to_say(monkeypatch):
+    """In their own order; not what derives from one, nor what cannot be loaded."""
+    assert usual_metrics() == ["bpd", "fid", "kid", "is", "neighbours"]
+
+    class First(Plain):
+        usual = 1
+
+    class Derived(First):
+        pass
+
+    class Late(Plain):
+        usual = 99
+
+    targets = {"late": Late, "derived": Derived, "gone": "nowhere:Gone", "one": First}
+    table = {name: Component("metric", name, Owner("d", "1"), at) for name, at in targets.items()}
+    registry = SimpleNamespace(components=lambda kind: table)
+    monkeypatch.setattr("elbowroom.evaluation.evaluation.installed", lambda: registry)
+    assert usual_metrics() == ["one", "late"]
 
 
 def test_two_metrics_cannot_say_the_same():

@@ -16,6 +16,7 @@ import pytest
 from elbowroom import point as points
 from elbowroom.config.sections import load_config
 from elbowroom.contracts.launcher import Ended, Launcher
+from elbowroom.contracts.metric import Display
 from elbowroom.errors import ConfigError
 from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluation_folder, read_evaluation
 from elbowroom.files.lock import LockedError, locked
@@ -34,7 +35,10 @@ from elbowroom.plugins.compare.results import (
     best_of,
     budgets,
     collect,
+    displays,
+    shown_figures,
     summary,
+    title_of,
     write_results,
 )
 from elbowroom.plugins.compare.shared_training import can_adopt
@@ -501,6 +505,35 @@ def test_the_best_is_the_lowest_or_the_highest():
         )
     ]
     assert best_of({"groups": groups}) == {"fid": 1, "is": 0}
+    display = {"is": Display("IS", ranked=False).plain()}
+    assert best_of({"groups": groups, "display": display}) == {"fid": 1}
+
+
+def test_a_metric_says_how_its_figures_are_shown():
+    """Its title, and whether it is too much for a terminal, or a detail."""
+    display = {
+        "a": Display("A"),
+        "b": Display("B", "report"),
+        "c": Display("C", "detail"),
+    }
+    results = {
+        "groups": [{"figures": dict.fromkeys("abcd")}],
+        "display": {name: one.plain() for name, one in display.items()},
+    }
+    assert shown_figures(results) == {"a": "A", "b": "B", "d": "d"}
+    assert shown_figures(results, narrow=True) == {"a": "A", "d": "d"}
+    assert [title_of(results, name) for name in "cd"] == ["C", "d"]
+
+
+def test_a_comparison_asks_its_metrics_how_to_show_them(tmp_path):
+    """Titles are in the results; metrics that cannot be built say nothing."""
+    asked = displays(Comparison("digits", tmp_path, protocol=PROTOCOL))
+    assert asked["bits_per_dim_prior"] == {
+        "title": "bits/dim: prior", "shown": "detail", "ranked": True,
+    }  # fmt: skip
+    assert not asked["neighbours_copied"]["ranked"]
+    unknown = EvaluationProtocol(metrics=("no-such-metric",))
+    assert displays(Comparison("digits", tmp_path, protocol=unknown)) == {}
 
 
 def test_the_paper_is_quoted_as_it_stands():
