@@ -28,8 +28,11 @@ def export(
     out: Out,
     overrides: Overrides = None,
     to: Annotated[
-        str, typer.Option("--to", metavar="FORMAT", help="An exporter, like diffusers.")
-    ] = "diffusers",
+        str | None,
+        typer.Option(
+            "--to", metavar="FORMAT", help="An exporter, like diffusers. Default: the only one."
+        ),
+    ] = None,
     checkpoint: Annotated[
         str, typer.Option(metavar="WHICH", help="best, last or a step.")
     ] = "best",
@@ -43,7 +46,7 @@ def export(
     from ..config.sections import parse_spec
     from ..runs.export import export_run
 
-    spec = parse_spec(to)
+    spec = parse_spec(to or _only_exporter())
     named = spec if isinstance(spec, str) else dict(spec)
     changes = tuple(overrides or ())
     folder = export_run(run, named, out, changes, checkpoint=checkpoint, trust=trust)
@@ -57,3 +60,13 @@ def export(
     console().print(Text.assemble(("wrote ", "bold"), str(folder)))
     for name, size in sizes.items():
         typer.echo(f"  {name}  {size:,} bytes")
+
+
+def _only_exporter() -> str:
+    from ..errors import ConfigError
+    from ..registry.components import installed
+
+    names = list(installed().components("exporter"))
+    if len(names) != 1:
+        raise ConfigError(f"--to: name an exporter; there are {', '.join(names) or 'none'}")
+    return names[0]

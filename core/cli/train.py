@@ -112,8 +112,7 @@ def _tell(result: RunResult, json: bool) -> None:
     lines = [f"run        {result.folder}", f"checkpoint {result.latest}"]
     if result.best is not None and result.best != result.latest:
         lines.append(f"best       {result.best}")
-    if (result.folder / "tensorboard").is_dir():
-        lines.append(f"logs       tensorboard --logdir {result.folder}")
+    lines += result.remarks
     if result.reason != "finished":
         lines.append(f"stopped at step {result.step} of {result.steps}; go on with: {again}")
     lines += [f"observer {name} failed {how}" for name, how in result.failed.items()]

@@ -17,7 +17,7 @@ from ..contracts.level import Level
 from ..contracts.process import Process
 from ..contracts.schedule import Schedule
 from ..contracts.weighting import Weighting
-from ..registry.components import installed
+from ..registry.components import OURS, installed
 from .law import close, ensure, run
 
 Settings = list[tuple[Process, Schedule]]
@@ -46,11 +46,11 @@ def _report(weighting: Weighting, settings: Settings) -> Iterator[str]:
 
 
 def _settings() -> Settings:
-    found = installed()
-    settings = []
-    for name in ("gaussian", "masked"):
-        process = found.find("process", name).load()()
-        settings.append((process, found.find("schedule", process.natural_schedule).load()()))
+    found, settings = installed(), []
+    for component in found.components("process").values():
+        if component.owner.distribution == OURS:
+            process = component.load()()
+            settings.append((process, found.find("schedule", process.natural_schedule).load()()))
     return settings
 
 

@@ -58,8 +58,8 @@ class Hooks(Protocol):
         """A checkpoint is complete on disk."""
 
     @hookspec
-    def run_ended(self, event: RunEvent) -> None:
-        """A run ended; ``event.reason`` says why."""
+    def run_ended(self, event: RunEvent) -> str | None:
+        """A run ended; ``event.reason`` says why. A line that is returned is shown to the user."""
 
 
 def _registering(kind: Kind) -> Callable[[Any], Components]:

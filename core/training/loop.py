@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,6 +61,7 @@ class RunResult:
     scalars: Mapping[str, float]  # the last ones logged
     seconds: float  # of training, over all sittings
     failed: Mapping[str, str] = attrs.Factory(dict)  # observers that did: where and how
+    remarks: Sequence[str] = ()  # of observers, for the user
 
     @property
     def exit_code(self) -> int:
@@ -361,6 +362,7 @@ class _Run:
             self.scalars,
             self.seconds,
             self.observers.failed,
+            self.observers.remarks,
         )
 
     def write(self, scalars: Mapping[str, float], curves: Mapping[str, Any] | None = None) -> None:

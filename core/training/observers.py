@@ -18,6 +18,7 @@ class Observers:
         self._hook = hook
         self._without = set(without)
         self.failed: dict[str, str] = {}  # observer -> where and how
+        self.remarks: list[str] = []  # what they would have the user know
 
     def tell(self, happened: str, event: RunEvent) -> None:
         """Call the hook ``happened`` of every observer."""
@@ -28,7 +29,9 @@ class Observers:
             if name in self._without or name.rpartition("/")[2] in self._without:
                 continue
             try:
-                implementation.function(**dict.fromkeys(implementation.argnames, event))
+                said = implementation.function(**dict.fromkeys(implementation.argnames, event))
+                if isinstance(said, str):
+                    self.remarks.append(said)
             except (Exception, SystemExit) as error:  # whoever asks to stop uses a signal
                 self._without.add(name)
                 self.failed[name] = f"in {happened} at step {event.step}: {cause(error)}"

@@ -35,8 +35,9 @@ def evaluated(event: RunEvent) -> None:
 
 
 @hookimpl
-def run_ended(event: RunEvent) -> None:
-    """Close the event file."""
+def run_ended(event: RunEvent) -> str:
+    """Close the event file, and say how to look at it."""
     from .writer import end
 
     end(event)
+    return f"logs       tensorboard --logdir {event.folder}"

@@ -372,3 +372,19 @@ def test_a_weighting_is_told_in_words():
     assert all("the weight on the plain loss is constant" in said for said in simple[:2])
     ends = elbowroom("weighting", "edm", "--schedule", "{name: cosine, eps: 0}", "--json")
     assert not any("nan" in said for said in ends.json["in_words"])
+
+
+def test_export_without_a_format_takes_the_only_exporter_or_asks(monkeypatch, tmp_path):
+    """Where none is installed, or several are, it must be named."""
+    from elbowroom.registry.components import reset_registry
+
+    assert "is not a run" in elbowroom("export", tmp_path, tmp_path / "out").err
+    monkeypatch.setenv("ELBOWROOM_PLUGINS", "elbowroom/console")
+    reset_registry()
+    try:
+        ran = elbowroom("export", tmp_path, tmp_path / "out")
+    finally:
+        monkeypatch.undo()
+        reset_registry()
+    assert ran.code == 2
+    assert "--to: name an exporter; there are none" in ran.err

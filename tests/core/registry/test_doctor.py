@@ -202,7 +202,8 @@ def test_a_missing_preset_is_an_error_and_a_newer_minor_a_note(site):
 
     @hookimpl
     def presets():
-        return {"gone": "elbowroom:presets/gone.yaml", "there": "elbowroom:presets/digits.yaml"}
+        there = "elbowroom.plugins.datasets:presets/digits.yaml"
+        return {"gone": "elbowroom:presets/gone.yaml", "there": there}
     """
     site.install("dist-presets", "doctored_presets", source)
     report = site.examine()

@@ -268,3 +268,26 @@ def test_dropout_is_seeded_as_torch_seeds_it_and_nothing_is_kept():
         seed_generators(7, CPU.device)
         assert torch.equal(torch.rand(3), expected)
         assert len(torch.cuda._queued_calls) == waiting
+
+
+def test_what_an_observer_returns_at_the_end_is_a_remark_for_the_user(tmp_path):
+    """Text alone: whatever else a hook returns says nothing."""
+    import pluggy
+    from elbowroom.registry.hooks import Hooks, hookimpl
+
+    class Saying:
+        def __init__(self, said):
+            self.said = said
+
+        @hookimpl
+        def run_ended(self, event):
+            return self.said
+
+    manager = pluggy.PluginManager("elbowroom")
+    manager.add_hookspecs(Hooks)
+    for said in ("logs are in a drawer", None, 5):
+        manager.register(Saying(said), f"pkg/{said}")
+    observers = Observers(manager.hook)
+    observers.tell("run_ended", RunEvent(tmp_path, 5, 5, {}, reason="finished"))
+    assert observers.remarks == ["logs are in a drawer"]
+    assert not observers.failed
