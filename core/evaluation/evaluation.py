@@ -71,13 +71,17 @@ class EvaluationProtocol:
         return {**attrs.asdict(self), "metrics": list(self.metrics)}
 
     def build(self) -> dict[str, Metric]:
-        """The metrics by name."""
+        """The metrics by name; the second of a name, whose figures are others, is ``name 2``."""
         built: dict[str, Metric] = {}
+        specs: list[ComponentSpec] = []
         for given in self.metrics or usual_metrics():
             spec = self._spec(given)
-            if spec.name in built:
+            metric: Metric = spec.build()
+            same = [one for one in specs if one.name == spec.name]
+            if same and (spec in same or metric.display):  # they would say the same figures
                 raise ElbowroomError(f"metric {spec.name} is named twice")
-            built[spec.name] = spec.build()
+            built[f"{spec.name} {len(same) + 1}" if same else spec.name] = metric
+            specs.append(spec)
         return built
 
     def _spec(self, given: Any) -> ComponentSpec:

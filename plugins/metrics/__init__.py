@@ -1,4 +1,4 @@
-"""Metrics: bits per dimension, FID, KID, Inception Score, distances to the nearest neighbour.
+"""Metrics: bits per dimension, FID, KID, IS, nearest neighbours, any of torchmetrics.
 
 FID, KID and IS look at samples through a feature network, given as ``features``:
 ``classifier`` (trained on the data set's own train split), ``inception`` or ``inception:FILE``,
@@ -22,4 +22,5 @@ def metrics() -> Mapping[str, str]:
         "kid": f"{home}.kid:KID",
         "is": f"{home}.inception_score:InceptionScore",
         "neighbours": f"{home}.neighbours:Neighbours",
+        "torchmetrics": f"{home}.from_torchmetrics:TorchMetrics",
     }

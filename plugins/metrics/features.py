@@ -74,6 +74,10 @@ class Eye:
             self._last = (x, Features(vectors.double().cpu(), told))
         return self._last[1]
 
+    def size(self, data: Dataset) -> int:
+        """F: how many features a picture has."""
+        return self(data.split("train").take(torch.arange(1)).x).vectors.shape[1]
+
     def over(self, split: str, data: Dataset, batch_size: int) -> Iterator[Features]:
         """The features of a whole split, batch by batch."""
         for batch in data.split(split).batches(batch_size):

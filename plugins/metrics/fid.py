@@ -10,6 +10,7 @@ not zero since both are finite (and n samples have a bias of their own: compare 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 import attrs
@@ -23,7 +24,7 @@ from .kept import of_real_data
 SPLITS = ("train", "test")
 
 
-class _Seen(nn.Module):
+class Seen(nn.Module):
     """Stands where torchmetrics has a feature network: features were looked at already."""
 
     def __init__(self, size: int) -> None:
@@ -54,29 +55,28 @@ class FID(Metric):
     def prepare(self, subject: Subject) -> None:
         self._eye = eye(self.features, subject)
         self._counts = {split: len(subject.data.split(split)) for split in SPLITS}
-        real = of_real_data(
-            subject, __file__, self._eye.network.identity, (), lambda: self._sums(subject)
-        )
-        self._against = {split: distance(len(real[f"{split} sum"])) for split in SPLITS}
-        floor = distance(len(real["train sum"]))
+        library = version("torchmetrics")  # its sums are kept
+        identity = self._eye.network.identity
+        real = of_real_data(subject, __file__, identity, (library,), lambda: self._real(subject))
+        self._floor = float(real["floor"])
+        self._against = {split: distance(int(real["size"])) for split in SPLITS}
         for split, one in self._against.items():
-            _set_sums(one, "real", real, split)
-            _set_sums(floor, "real" if split == "train" else "fake", real, split)
-        self._floor = float(floor.compute())
+            mine = {key: value for key, value in real.items() if key.startswith(f"{split} ")}
+            sums = {key.removeprefix(f"{split} "): value for key, value in mine.items()}
+            one.load_state_dict(sums, strict=False)
 
-    def _sums(self, subject: Subject) -> dict[str, Tensor]:
-        """torchmetrics' sums over each split."""
-        sums = {}
+    def _real(self, subject: Subject) -> dict[str, Tensor]:
+        """torchmetrics' sums over each split, and the distance between the two."""
+        size = self._eye.size(subject.data)
+        between, found = distance(size), {"size": torch.tensor(size)}
         for split in SPLITS:
-            one: Any = None
+            one = distance(size)
             for seen in self._eye.over(split, subject.data, subject.batch_size):
-                one = one or distance(seen.vectors.shape[1])
                 one.update(seen.vectors, real=True)
-            assert one is not None, "a data set has examples"
-            sums[f"{split} sum"] = one.real_features_sum
-            sums[f"{split} products"] = one.real_features_cov_sum
-            sums[f"{split} count"] = one.real_features_num_samples
-        return sums
+                between.update(seen.vectors, real=split == "train")
+            sums = {key: value for key, value in one.state_dict().items() if value.any()}
+            found |= {f"{split} {key}": value for key, value in sums.items()}
+        return {**found, "floor": between.compute()}
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:
         vectors = self._eye(samples).vectors
@@ -98,19 +98,10 @@ class FID(Metric):
         }
 
 
-def _set_sums(one: Any, kind: str, sums: dict[str, Tensor], split: str) -> None:
-    """Let torchmetrics' FID go on from sums, as its ``update`` would leave it."""
-    setattr(one, f"{kind}_features_sum", sums[f"{split} sum"])
-    setattr(one, f"{kind}_features_cov_sum", sums[f"{split} products"])
-    setattr(one, f"{kind}_features_num_samples", sums[f"{split} count"])
-    one.orig_dtype = torch.float64
-    one._update_count += 1
-
-
 def distance(size: int) -> Any:
     """torchmetrics' FID over vectors [B, size] that are features already."""
     from torchmetrics.image.fid import FrechetInceptionDistance
 
-    made = FrechetInceptionDistance(_Seen(size))
-    made.compute_with_cache = False  # more samples may come
+    made = FrechetInceptionDistance(Seen(size), compute_with_cache=False)  # more samples may come
+    made.persistent(mode=True)  # its sums are part of its state_dict
     return made.to(torch.device("cpu"))

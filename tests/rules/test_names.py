@@ -19,6 +19,7 @@ MEANT_OTHERWISE = {
     ("cli/evaluate.py", "figures"): "a key of figures.json",
     ("evaluation/evaluation.py", "figures"): "a key of figures.json",
     ("registry/doctor.py", "diffusers"): "the library, which no plugin should import to be listed",
+    ("registry/doctor.py", "torchmetrics"): "the library, likewise",
     ("registry/moved.py", "new_plugin"): "a module, which had another place",
 }
 """Texts that are the name of something else, too."""
