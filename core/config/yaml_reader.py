@@ -5,15 +5,12 @@
 
 Refused: duplicate keys, tags, more than one document, keys that are not words or whole numbers,
 and anything too large or too deep to have been written by hand (an alias counts as a copy).
-
-The parser's events are read directly, with no object made for a node: depth and size are known
-before they cost anything.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,14 +26,17 @@ MAX_BYTES = 2**20
 MAX_DEPTH = 32
 MAX_VALUES = 20_000
 
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_TRUE = frozenset({"true", "True", "TRUE"})
-_FALSE = frozenset({"false", "False", "FALSE"})
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INFINITY = re.compile(r"([-+]?)\.(inf|Inf|INF)")
-_NOT_A_NUMBER = frozenset({".nan", ".NaN", ".NAN"})
+_TAG = "tag:yaml.org,2002:"
+_CORE = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+}
+"""What an unquoted scalar means; all else is text."""
+
+_RESOLVERS = {None: [(_TAG + name, re.compile(rf"({form})\Z")) for name, form in _CORE.items()]}
 
 
 @attrs.frozen
@@ -69,6 +69,11 @@ def read_file(path: Path) -> str:
         ) from None
 
 
+def is_utf8(text: str) -> bool:
+    """Can the text be written down?"""
+    return text.encode(errors="ignore").decode() == text
+
+
 def read_yaml(text: str, name: str, *, numbered: bool = True) -> Document:
     """The one document in ``text``; ``name`` is what errors call it, with lines if ``numbered``.
 
@@ -76,39 +81,19 @@ def read_yaml(text: str, name: str, *, numbered: bool = True) -> Document:
     """
     if len(text) > MAX_BYTES:
         raise ConfigError(f"{name} is larger than 1 MiB: it is not a config")
+    if not is_utf8(text):
+        raise ConfigError(f"{name} is not UTF-8 text")
+    reading = _Reading(name, numbered)
     try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(f"{name} is not UTF-8 text: character {error.start}") from None
-    builder = _Builder(name, numbered, yaml.parse(text, Loader=_LOADER))
-    try:
-        return Document(builder.document(), builder.places)
+        return Document(reading.document(text), reading.places)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f":{mark.line + 1}:{mark.column + 1}" if mark and numbered else ""
-        raise ConfigError(f"{name}{where}: not YAML: {error.problem or error.context}") from None
+        problem = ", ".join(filter(None, (error.context, error.problem)))
+        raise ConfigError(f"{name}{where}: not YAML: {problem}") from None
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{name}: not YAML: {reason}") from None
-
-
-def resolve(text: str) -> Any:  # noqa: PLR0911  # one answer for each type
-    """What an unquoted scalar means in the core schema. ValueError: a number beyond reading."""
-    if text in _NULL:
-        return None
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    if _BASED.fullmatch(text):
-        return int(text, 0)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    if infinity := _INFINITY.fullmatch(text):
-        return float(f"{infinity[1]}inf")
-    if text in _NOT_A_NUMBER:
-        return float("nan")
-    return text
 
 
 def write_yaml(value: Any) -> str:
@@ -116,141 +101,113 @@ def write_yaml(value: Any) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
-# libyaml's parser where PyYAML was built with it: the same events, much faster.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# libyaml's parser where PyYAML was built with it: the same nodes, much faster.
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    yaml_implicit_resolvers: Any = _RESOLVERS
 
 
-class _Builder:
-    """Turns parser events into values."""
+@attrs.define
+class _Reading:
+    """From text to values."""
 
-    def __init__(self, name: str, numbered: bool, events: Iterator[Any]) -> None:
-        self.name = name
-        self.numbered = numbered
-        self.events = events
-        self.places: dict[Trail, str] = {(): name}
-        self.anchors: dict[str, tuple[Any, int, int]] = {}  # name -> value, size, height
+    name: str
+    numbered: bool
+    places: dict[Trail, str] = attrs.Factory(dict)
+    size: int = 0
+
+    def document(self, text: str) -> Any:
+        self.places[()] = self.name
+        self.scan(text)
+        root = yaml.compose(text, Loader=_Loader)
         self.size = 0
-        self.height = 0
+        return None if root is None else self.value(root, ())
 
-    def document(self) -> Any:
-        value = None
-        for n, event in enumerate(e for e in self.events if not isinstance(e, _STREAM)):
-            if isinstance(event, yaml.DocumentStartEvent) and n > 0:
-                self.refuse(event, "a second document; a config is one")
+    def scan(self, text: str) -> None:
+        """Refuse tags, and what is too deep or too large to be composed."""
+        depth = 0
+        for event in yaml.parse(text, Loader=_Loader):
+            if tag := getattr(event, "tag", None):
+                self.refuse(event, f"a tag ('{tag}'); a config has plain values only")
             if isinstance(event, yaml.NodeEvent):
-                value = self.value(event, (), 0)
-        return value
+                self.count(event, depth)
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
 
-    def place(self, event: Any) -> str:
-        return f"{self.name}:{event.start_mark.line + 1}" if self.numbered else self.name
-
-    def refuse(self, event: Any, problem: str) -> NoReturn:
-        raise ConfigError(f"{self.place(event)}: {problem}")
-
-    def grow(self, event: Any, size: int, depth: int) -> None:
-        self.size += size
+    def count(self, at: Any, depth: int) -> None:
+        self.size += 1
         if self.size > MAX_VALUES:
-            self.refuse(event, f"more than {MAX_VALUES} values: it is not a config")
+            self.refuse(at, f"more than {MAX_VALUES} values: it is not a config")
         if depth > MAX_DEPTH:
-            self.refuse(event, f"nested more than {MAX_DEPTH} deep: it is not a config")
+            self.refuse(at, f"nested more than {MAX_DEPTH} deep: it is not a config")
 
-    def value(self, event: Any, trail: Trail, depth: int) -> Any:
-        """The value that begins with ``event``."""
-        if trail:
-            self.places[trail] = self.place(event)
-        if isinstance(event, yaml.AliasEvent):
-            if event.anchor is None or event.anchor not in self.anchors:
-                self.refuse(event, f"no anchor '{event.anchor}' before this alias")
-            value, size, height = self.anchors[event.anchor]
-            self.grow(event, size, depth + height)
-            self.height = height
-            return value
-        if event.tag is not None:
-            self.refuse(event, f"a tag ('{event.tag}'); a config has plain values only")
-        before = self.size
-        self.grow(event, 1, depth)
-        if isinstance(event, yaml.ScalarEvent):
-            value, height = self.scalar(event), 0
-        elif isinstance(event, yaml.SequenceStartEvent):
-            value, height = self.sequence(trail, depth)
-        else:
-            value, height = self.mapping(trail, depth)
-        if event.anchor is not None:  # known only from here on: an anchor cannot hold itself
-            self.anchors[event.anchor] = (value, self.size - before, height)
-        self.height = height
-        return value
+    def place(self, at: Any) -> str:
+        return f"{self.name}:{at.start_mark.line + 1}" if self.numbered else self.name
 
-    def scalar(self, event: Any) -> Any:
-        if event.style:  # quoted or a block: text as it stands
-            return event.value
-        try:
-            return resolve(event.value)
-        except ValueError:  # Python reads no integer of thousands of digits
-            self.refuse(event, f"a number of {len(event.value)} digits")
+    def refuse(self, at: Any, problem: str) -> NoReturn:
+        raise ConfigError(f"{self.place(at)}: {problem}")
 
-    def sequence(self, trail: Trail, depth: int) -> tuple[list[Any], int]:
-        items: list[Any] = []
-        height = 0
-        for event in iter(lambda: next(self.events), None):
-            if isinstance(event, yaml.SequenceEndEvent):
-                break
-            items.append(self.value(event, (*trail, len(items)), depth + 1))
-            height = max(height, self.height)
-        return items, height + 1
-
-    def key(self, event: Any) -> str | int:
-        if not isinstance(event, yaml.ScalarEvent) or event.tag is not None:
-            self.refuse(event, "a key must be a word")
-        key = self.scalar(event)
-        if isinstance(key, bool) or not isinstance(key, str | int):
-            self.refuse(event, f"the key {event.value!r} must be a word: put it in quotes")
-        return key
-
-    def mapping(self, trail: Trail, depth: int) -> tuple[dict[str | int, Any], int]:
+    def value(self, node: Any, trail: Trail) -> Any:
+        self.count(node, len(trail))
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.part(item, (*trail, n), item) for n, item in enumerate(node.value)]
         pairs: dict[str | int, Any] = {}
-        height = 0
-        for event in iter(lambda: next(self.events), None):
-            if isinstance(event, yaml.MappingEndEvent):
-                break
-            key = self.key(event)
+        for key_node, item in node.value:
+            key = self.key(key_node)
             if key in pairs:
-                self.refuse(event, f"the key '{key}' is given twice")
-            at = (*trail, key)
-            pairs[key] = self.value(next(self.events), at, depth + 1)
-            self.places[at] = self.place(event)
-            height = max(height, self.height)
-        return pairs, height + 1
+                self.refuse(key_node, f"the key '{key}' is given twice")
+            pairs[key] = self.part(item, (*trail, key), key_node)
+        return pairs
 
+    def part(self, node: Any, trail: Trail, written: Any) -> Any:
+        self.places[trail] = self.place(written)
+        return self.value(node, trail)
 
-_STREAM = (yaml.StreamStartEvent, yaml.StreamEndEvent, yaml.DocumentEndEvent)
+    def key(self, node: Any) -> str | int:
+        if not isinstance(node, yaml.ScalarNode):
+            self.refuse(node, "a key must be a word")
+        key = self.scalar(node)
+        if type(key) not in (str, int):
+            self.refuse(node, f"the key {node.value!r} must be a word: put it in quotes")
+        return key  # type: ignore[no-any-return]  # one of the two
+
+    def scalar(self, node: Any) -> Any:
+        text, kind = node.value, node.tag.removeprefix(_TAG)
+        if kind == "null":
+            return None
+        if kind == "bool":
+            return text in ("true", "True", "TRUE")
+        if kind == "float":
+            return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        try:
+            return int(text, 0 if text[:2] in ("0o", "0x") else 10) if kind == "int" else text
+        except ValueError:  # Python reads no integer of thousands of digits
+            self.refuse(node, f"a number of {len(text)} digits")
 
 
 class _Dumper(yaml.SafeDumper):
     """Writes for a 1.2 reader: PyYAML itself would leave the text "1e-3" without quotes."""
+
+    yaml_implicit_resolvers: Any = _RESOLVERS
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    try:
-        # what cannot be printed (a line separator, say) survives only as an escape
-        safe = resolve(text) is text and text.isprintable()
-    except ValueError:
-        safe = False
-    style = None if safe else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    # what cannot be printed (a line separator, say) survives only as an escape
+    style = None if text.isprintable() else '"'
+    return dumper.represent_scalar(_TAG + "str", text, style=style)
 
 
 def _write_mapping(dumper: yaml.SafeDumper, value: Mapping[Any, Any]) -> yaml.Node:
     one_line = "name" in value and len(repr(value)) < 90
-    return dumper.represent_mapping(
-        "tag:yaml.org,2002:map", value, flow_style=one_line or not value
-    )
+    return dumper.represent_mapping(_TAG + "map", value, flow_style=one_line or not value)
 
 
 def _write_sequence(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.Node:
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
+    return dumper.represent_sequence(_TAG + "seq", value, flow_style=True)
 
 
 _Dumper.add_representer(str, _write_text)
