@@ -24,9 +24,8 @@ if TYPE_CHECKING:
         dump_yaml,
         load_config,
         parse_spec,
-        to_plain,
     )
-    from .config.spec import ComponentSpec, plain
+    from .config.spec import ComponentSpec, to_plain
     from .config.yaml_reader import write_yaml
     from .contracts.command import Command, python_form
     from .contracts.dataset import SPLITS, Batch, Dataset, DataSpec, Split, check_split, listed
@@ -128,8 +127,8 @@ _PUBLIC = {
     "registry.reference": "find_reference is_reference",
     "registry.trust": "Origin refuse_if_forbidden",
     "config.assembly": "Parts build_model build_parts natural_schedule settled",
-    "config.sections": "Config component_spec dump_yaml load_config parse_spec to_plain",
-    "config.spec": "ComponentSpec plain",
+    "config.sections": "Config component_spec dump_yaml load_config parse_spec",
+    "config.spec": "ComponentSpec to_plain",
     "config.yaml_reader": "write_yaml",
     "runs.checkpoint": "Checkpoint checkpoints clean prune",
     "runs.devices": "check_device place",
@@ -271,7 +270,6 @@ __all__ = [
     "permute",
     "pixels",
     "place",
-    "plain",
     "provenance",
     "prune",
     "python_form",

@@ -10,7 +10,7 @@ from ..errors import ConfigError, IncompatibleError
 from .reader import component_spec
 from .sections import Config
 from .sizes import check_example, check_network, check_path
-from .spec import ComponentSpec, build_nested
+from .spec import ComponentSpec
 
 if TYPE_CHECKING:
     from ..contracts.dataset import Dataset, DataSpec
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..contracts.schedule import Schedule
     from ..contracts.weighting import Weighting
     from ..objective.diffusion import Diffusion
-    from ..registry.components import Registry
 
 
 @attrs.frozen(eq=False)
@@ -44,45 +43,42 @@ class Parts:
         return data
 
 
-def build_parts(
-    config: Config, registry: Registry | None = None, spec: DataSpec | None = None
-) -> Parts:
+def build_parts(config: Config, spec: DataSpec | None = None) -> Parts:
     """Everything but the network, checked for fit.
 
     With the ``spec`` of data that was there before (a run's), no data set is looked for.
     """
-    process: Process = config.process.build()
     data: Dataset | None = None
     if spec is None and config.data is not None:
         data = config.data.build()
         spec = data.spec
     if spec is not None:
         check_example(spec)
-        process = process.bind(spec)
+    process = _process(config, spec)
     sampler: Sampler | None = None if config.sampler is None else config.sampler.build()
-    if config.sampler is not None and sampler is not None:
-        _check_sampler(config.sampler, sampler, config.process, process)
-        _check_guidance(sampler, config)
+    if sampler is not None:
+        _check_sampler(sampler, process, config)
         check_path(sampler.steps)
-    schedule_spec = config.schedule or natural_schedule(process, registry)
-    config, schedule = attrs.evolve(config, schedule=schedule_spec), schedule_spec.build()
-    return Parts(config, process, schedule, config.weighting.build(), data, spec, sampler)
+    schedule = config.schedule or natural_schedule(process)
+    config = attrs.evolve(config, schedule=schedule)
+    return Parts(config, process, schedule.build(), config.weighting.build(), data, spec, sampler)
 
 
-def natural_schedule(process: Process, registry: Registry | None = None) -> ComponentSpec:
+def natural_schedule(process: Process) -> ComponentSpec:
     """The schedule a process uses where a config names none."""
     given = {"name": process.natural_schedule, **process.natural_schedule_options()}
-    return component_spec("schedule", given, registry=registry, path="schedule")
+    return component_spec("schedule", given, path="schedule")
 
 
 def settled(config: Config, spec: DataSpec | None) -> Config:
     """The config with the schedule written out that its process chooses for data of this form."""
-    if config.schedule is not None:
-        return config
+    schedule = config.schedule or natural_schedule(_process(config, spec))
+    return attrs.evolve(config, schedule=schedule)
+
+
+def _process(config: Config, spec: DataSpec | None) -> Process:
     process: Process = config.process.build()
-    if spec is not None:
-        process = process.bind(spec)
-    return attrs.evolve(config, schedule=natural_schedule(process))
+    return process if spec is None else process.bind(spec)
 
 
 def build_model(parts: Parts) -> Diffusion:
@@ -105,26 +101,22 @@ def build_model(parts: Parts) -> Diffusion:
         parts.process,
         parts.schedule,
         parts.weighting,
-        build_nested(config.objective.times),
+        config.objective.times.build(),
         steps=config.objective.steps,
         normaliser=NORMALISERS[config.objective.normalise],
     )
     return Diffusion(objective, denoiser, parts.sampler)
 
 
-def _check_sampler(
-    sampler_spec: ComponentSpec, sampler: Sampler, process_spec: ComponentSpec, process: Process
-) -> None:
-    missing = sampler.needs - process.traits
+def _check_sampler(sampler: Sampler, process: Process, config: Config) -> None:
+    assert config.sampler is not None
+    missing, name = sampler.needs - process.traits, config.process.name
     if missing:
         raise IncompatibleError(
-            f"sampler '{sampler_spec.name}' cannot serve process '{process_spec.name}': it needs "
-            f"a process that is {', '.join(sorted(missing))}; '{process_spec.name}' is "
+            f"sampler '{config.sampler.name}' cannot serve process '{name}': it needs "
+            f"a process that is {', '.join(sorted(missing))}; '{name}' is "
             f"{', '.join(sorted(process.traits))}"
         )
-
-
-def _check_guidance(sampler: Sampler, config: Config) -> None:
     if sampler.guidance != 1 and not config.train.label_dropout:
         raise IncompatibleError(
             f"sampler.guidance={sampler.guidance:g} needs a model that was trained without its "

@@ -81,27 +81,15 @@ def count_parameters(parts: Parts) -> tuple[int | None, str]:
 
 def describe_components(config: Config) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each component the config names: kind -> who supplies it."""
-    sections = {
-        "dataset": config.data,
-        "process": config.process,
-        "schedule": config.schedule,
-        "weighting": config.weighting,
-        "denoiser": config.denoiser,
-        "time_sampler": config.objective.times,
-        "sampler": config.sampler,
-    }
-    for kind, spec in sections.items():
+    values = (*attrs.asdict(config, recurse=False).values(), config.objective.times)
+    for spec in values:
         if isinstance(spec, ComponentSpec):
-            yield kind, describe_component(spec)
+            yield spec.kind, describe_component(spec)
 
 
 def describe_component(spec: ComponentSpec) -> dict[str, Any]:
     """Who supplies one."""
+    supplier: dict[str, Any] = {"name": spec.name, "distribution": None, "version": None}
     if spec.component is None:
-        return {"name": spec.name, "distribution": None, "version": None, "owner": "Python"}
-    owner = spec.component.owner
-    return {"name": spec.name, "owner": str(owner), **_ends(owner.record())}
-
-
-def _ends(record: dict[str, str]) -> dict[str, str | None]:
-    return {"distribution": None, "version": None, **record}
+        return {**supplier, "owner": "Python"}
+    return {**supplier, "owner": str(spec.component.owner), **spec.component.owner.record()}

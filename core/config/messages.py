@@ -9,18 +9,20 @@ import reprlib
 import types
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import attrs
 
-from .schema import Unreadable, kind_of, options_of
+from .schema import kind_of, options_of
 from .yaml_reader import Trail
 
 NO_HINT = (Any, object, inspect.Parameter.empty)
+UNIONS = (Union, types.UnionType)
 MAPPINGS = (dict, Mapping, MutableMapping)
 COLLECTIONS = (list, tuple, Sequence, *MAPPINGS)
 _WORDS: dict[Any, str] = {
     bool: "true or false", int: "an integer", float: "a number", str: "text", Path: "a path",
+    type(None): "null", **dict.fromkeys(NO_HINT, "plain data"),
 }  # fmt: skip
 
 
@@ -35,10 +37,8 @@ def bytes_in_words(size: float) -> str:
 
 def dotted(trail: Trail) -> str:
     """``train.betas[1]``."""
-    text = ""
-    for key in trail:
-        text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else str(key)
-    return text
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in trail)
+    return text.removeprefix(".")
 
 
 _SHORT = reprlib.Repr()
@@ -55,48 +55,37 @@ def show(value: Any) -> str:
 
 
 def describe(hint: Any) -> str:  # noqa: PLR0911  # one answer for each kind of annotation
-    """What an annotation allows, in words; text stands for itself."""
-    if isinstance(hint, str):
-        return hint
-    if hint in NO_HINT:
-        return "plain data"
-    if hint is None or hint is type(None):
-        return "null"
-    if isinstance(hint, Unreadable):
-        return hint.text
+    """What an annotation allows, in words."""
+    if kind := kind_of(hint):
+        return f"a {kind.replace('_', ' ')}: a name, or a mapping with 'name' and its options"
+    if choices := list(map(show, choices_of(hint))):
+        return " or ".join(choices) if len(choices) < 3 else f"one of {', '.join(choices)}"
     origin, arguments = get_origin(hint) or hint, get_args(hint)
-    if origin in (Union, types.UnionType):
-        return " or ".join(describe(argument) for argument in arguments)
-    if origin is Literal:
-        return _one_of(arguments)
+    if origin is Annotated:
+        return describe(arguments[0])
+    if origin in UNIONS:
+        return " or ".join(map(describe, arguments))
     if origin is tuple and arguments and arguments[-1] is not Ellipsis:
         return f"a list of {len(arguments)} ({', '.join(map(describe, arguments))})"
+    if origin in MAPPINGS:
+        return "a mapping"
     if origin in COLLECTIONS:
-        each = f" ({describe(arguments[0])} each)" if arguments and origin not in MAPPINGS else ""
-        return f"a {'mapping' if origin in MAPPINGS else 'list'}{each}"
-    if kind := kind_of(origin):
-        return describe_component(kind)
-    if origin in _WORDS:
-        return _WORDS[origin]
-    if isinstance(origin, type) and issubclass(origin, enum.Enum):
-        return _one_of([member.value for member in origin])
+        return f"a list ({describe(arguments[0])} each)" if arguments else "a list"
     if isinstance(origin, type) and attrs.has(origin):
-        return f"a mapping with {', '.join(options_of(origin).named)}"
-    return str(hint)
+        return f"a mapping with {', '.join(options_of(origin))}"
+    return _WORDS.get(origin, str(hint))
 
 
-def describe_component(kind: str) -> str:
-    """What may be written for a component of a kind."""
-    return f"a {kind.replace('_', ' ')}: a name, or a mapping with 'name' and its options"
+def choices_of(hint: Any) -> dict[Any, Any]:
+    """What may be written for a Literal or an Enum -> what it means; nothing for other types."""
+    if get_origin(hint) is Literal:
+        return {choice: choice for choice in get_args(hint)}
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return {member.value: member for member in hint}
+    return {}
 
 
-def _one_of(choices: Sequence[Any]) -> str:
-    return " or ".join(map(show, choices)) if len(choices) < 3 else (
-        "one of " + ", ".join(map(show, choices))
-    )  # fmt: skip
-
-
-def reason(error: Exception, field: str, value: Any) -> str:
+def reason(error: Exception, field: str = "", value: Any = None) -> str:
     """A validator's complaint; attrs' own begin with the field's name and end with the value."""
     text = str(error.args[0]) if error.args else type(error).__name__
     if field and text.startswith(f"'{field}' "):

@@ -7,15 +7,12 @@ that says what it is for.
 from __future__ import annotations
 
 from importlib import resources
-from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 from ..errors import ConfigError
 from ..registry.component import Owner
-
-if TYPE_CHECKING:
-    from ..registry.components import Registry
+from ..registry.components import Registry, installed
 
 
 @attrs.frozen
@@ -24,15 +21,25 @@ class Preset:
 
     name: str
     owner: Owner
-    text: str = attrs.field(repr=False)
-    problem: str | None = None  # why there is no text
+    location: str  # package:path/in/package.yaml
+
+    @property
+    def text(self) -> str:
+        """The config itself."""
+        package, _, path = self.location.partition(":")
+        try:
+            return resources.files(package).joinpath(*path.split("/")).read_text("utf-8")
+        except Exception as error:  # importing a plugin's package may raise anything
+            whose = f"preset '{self.name}' of {self.owner}"
+            raise ConfigError(f"{whose} cannot be read: {self.location}: {error}") from None
 
     @property
     def description(self) -> str:
         """Its first comment."""
-        if self.problem is not None:
-            return f"cannot be read: {self.problem}"
-        lines = (line.strip() for line in self.text.splitlines())
+        try:
+            lines = map(str.strip, self.text.splitlines())
+        except ConfigError as error:
+            return str(error)
         return next((line.lstrip("# ") for line in lines if line.startswith("#")), "")
 
 
@@ -42,35 +49,5 @@ def presets(registry: Registry | None = None) -> dict[str, Preset]:
     elbowroom's own are never replaced: where a plugin has one of the same name, the plugin's is
     found as ``distribution/name``.
     """
-    if registry is None:
-        from ..registry.components import installed
-
-        registry = installed()
-    found = {}
-    for name, (owner, location) in registry.presets().items():
-        package, _, path = location.partition(":")
-        try:
-            file = resources.files(package).joinpath(*path.split("/"))
-        except Exception as error:  # importing a plugin's package may raise anything
-            found[name] = Preset(name, owner, "", f"{location}: {error}")
-        else:
-            found[name] = _read(name, owner, file)
-    return found
-
-
-def preset_text(preset: Preset) -> str:
-    """The config itself, or why there is none."""
-    if preset.problem is not None:
-        raise ConfigError(f"preset '{preset.name}' of {preset.owner}: {preset.problem}")
-    return preset.text
-
-
-class _File(Protocol):
-    def read_text(self, encoding: str) -> str: ...
-
-
-def _read(name: str, owner: Owner, file: _File) -> Preset:
-    try:
-        return Preset(name, owner, file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        return Preset(name, owner, "", str(error))
+    found = (registry or installed()).presets()
+    return {name: Preset(name, owner, location) for name, (owner, location) in found.items()}

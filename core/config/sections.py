@@ -21,27 +21,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import attrs
 from attrs.validators import and_, deep_iterable, ge, gt, le, lt, optional
 
 from ..errors import ConfigError, did_you_mean
+from ..registry.components import Registry, installed
 from .messages import show
 from .override import Overrides, apply_overrides
-from .preset import Preset, preset_text, presets
-from .reader import Reading, component_spec
-from .spec import ComponentSpec, NotPlainError, plain
-from .yaml_reader import Document, Trail, read_file, read_yaml, write_yaml
+from .preset import Preset, presets
+from .reader import Reading, component_spec, wrong
+from .spec import ComponentSpec, to_plain
+from .yaml_reader import Document, read_file, read_yaml, write_yaml
 
 if TYPE_CHECKING:
-    from ..registry.components import Registry
     from ..registry.trust import Origin
 
 __all__ = [
     "ComponentSpec",
     "Config",
-    "Objective",
+    "ObjectiveSection",
     "Preset",
     "Train",
     "component_spec",
@@ -52,17 +52,6 @@ __all__ = [
     "to_plain",
 ]
 
-
-def _usual(kind: str, name: str) -> dict[str, Any]:
-    """A field that holds a component: the one called ``name`` where a config has none."""
-    return {"component": kind, "default": name}
-
-
-def _maybe(kind: str) -> dict[str, Any]:
-    """A field that holds a component or nothing."""
-    return {"component": kind, "optional": True}
-
-
 _share: Any = and_(ge(0), le(1))
 _decay: Any = and_(ge(0), lt(1))
 _count_or_none: Any = optional(ge(1))
@@ -70,11 +59,13 @@ _steps: Any = and_(ge(1), lt(2**31 - 1))  # noise is numbered by steps; the last
 
 
 @attrs.frozen(kw_only=True)
-class Objective:
+class ObjectiveSection:
     """How the bound is estimated."""
 
     steps: int | None = attrs.field(default=None, validator=optional(_steps))  # None: continuous
-    times: ComponentSpec = attrs.field(metadata=_usual("time_sampler", "stratified"))
+    times: Annotated[ComponentSpec, "time_sampler"] = attrs.field(
+        metadata={"default": "stratified"}
+    )
     normalise: Literal["batch", "units"] = "batch"  # divide by examples, or by what was asked
 
 
@@ -109,21 +100,23 @@ class Train:
 class Config:
     """Every choice of a run; without data, denoiser or sampler it says as much as it says."""
 
-    data: ComponentSpec | None = attrs.field(default=None, metadata=_maybe("dataset"))
-    process: ComponentSpec = attrs.field(metadata={"component": "process"})
-    schedule: ComponentSpec | None = attrs.field(
-        default=None, metadata=_maybe("schedule")
-    )  # None: the process's natural one
-    weighting: ComponentSpec = attrs.field(metadata=_usual("weighting", "elbo"))
-    denoiser: ComponentSpec | None = attrs.field(default=None, metadata=_maybe("denoiser"))
-    objective: Objective = attrs.field(metadata={"default": {}})
-    sampler: ComponentSpec | None = attrs.field(default=None, metadata=_maybe("sampler"))
+    data: Annotated[ComponentSpec, "dataset"] | None = None
+    process: Annotated[ComponentSpec, "process"]
+    schedule: Annotated[ComponentSpec, "schedule"] | None = None  # None: the process's natural one
+    weighting: Annotated[ComponentSpec, "weighting"] = attrs.field(metadata={"default": "elbo"})
+    denoiser: Annotated[ComponentSpec, "denoiser"] | None = None
+    objective: ObjectiveSection = attrs.field(metadata={"default": {}})
+    sampler: Annotated[ComponentSpec, "sampler"] | None = None
     train: Train = attrs.field(factory=Train)
     seed: int = attrs.field(default=0, validator=[ge(0), lt(2**64)])
 
 
+Source: TypeAlias = str | PathLike[str] | Mapping[str, Any] | Config
+"""A preset's name, a file, a mapping of sections, or a config already read."""
+
+
 def load_config(
-    source: str | PathLike[str] | Mapping[str, Any] | Config,
+    source: Source,
     overrides: Overrides = (),
     registry: Registry | None = None,
     *,
@@ -135,31 +128,17 @@ def load_config(
     When a run or an export is loaded, ``origin`` says who supplied each component then and what of
     the code it names may be executed; all else is the user's own word.
     """
-    if registry is None:
-        from ..registry.components import installed
-
-        registry = installed()
+    registry = registry or installed()
     document, base = _document(source, registry)
-    document = apply_overrides(document, overrides, _STANDING)
-    reading = Reading(registry, base, document.places, origin=origin)
-    if isinstance(document.value, Mapping):
-        config = reading.section(Config, document.value, ())
-    else:
-        config = reading.wrong((), f"got {show(document.value)}; a config is a mapping of sections")
-    reading.finish()
-    assert isinstance(config, Config)
-    return config
+    document = apply_overrides(document, overrides)
+    reading = Reading(registry, base, document.places, origin)
+    return reading.checked(_config, reading, document.value)
 
 
-def to_plain(config: Config) -> dict[str, Any]:
-    """The resolved config: every default filled in, as YAML and JSON can say it."""
-    try:
-        return {field.name: plain(getattr(config, field.name)) for field in attrs.fields(Config)}
-    except NotPlainError as error:
-        raise ConfigError(
-            f"this config cannot be written down: {error} was made in Python and its options are "
-            "no plain data; name it, or give it options of plain types"
-        ) from None
+def _config(reading: Reading, given: Any) -> Config:
+    if not isinstance(given, Mapping):
+        wrong((), f"got {show(given)}; a config is a mapping of sections")
+    return reading.section(Config, given, ())
 
 
 def dump_yaml(config: Config) -> str:
@@ -180,51 +159,38 @@ def parse_spec(text: str) -> str | Mapping[str, Any]:
     return value
 
 
-_STANDING: dict[Trail, Any] = {
-    **{(field.name,): field.metadata.get("default") for field in attrs.fields(Config)},
-    ("train",): {},
-    ("objective", "times"): "stratified",
-}
-"""What an override finds where a config says nothing."""
-
-
-def _document(
-    source: str | PathLike[str] | Mapping[str, Any] | Config, registry: Registry
-) -> tuple[Document, Path | None]:
+def _document(source: Source, registry: Registry) -> tuple[Document, Path | None]:
     """What is written, and the folder its component files are relative to."""
     if isinstance(source, Config):
-        values = {field.name: getattr(source, field.name) for field in attrs.fields(Config)}
-        return Document(values, {}), None
+        return Document(attrs.asdict(source, recurse=False), {}), None
     if isinstance(source, Mapping):
         return Document(source, {}), None
-    if isinstance(source, str):
-        known = presets(registry)
-        if source in known:
-            name = f"preset {source}"
-            return _filled(read_yaml(preset_text(known[source]), name), name), None
-        if not _exists(source):
-            near = did_you_mean(source.removesuffix(".yaml"), known)
-            raise ConfigError(
-                f"there is no preset and no file {source!r}{near}; looked for the file "
-                f"{Path.cwd() / source}; presets: {', '.join(known)}"
-            )
     given: Any = source  # what is handed over need not be what is asked for
     if not isinstance(given, str | PathLike):
         kinds = "a path, a preset's name or a mapping of sections"
         raise ConfigError(f"a config is {kinds}, not {show(given)}")
+    known = presets(registry) if isinstance(source, str) else {}
+    if source in known:
+        return _read(known[str(source)].text, f"preset {source}"), None
     path = Path(source)
-    name = str(path)
-    return _filled(read_yaml(read_file(path), name), name), path.parent
+    if isinstance(source, str) and not _exists(path):
+        near = did_you_mean(source.removesuffix(".yaml"), known)
+        raise ConfigError(
+            f"there is no preset and no file {source!r}{near}; looked for the file "
+            f"{Path.cwd() / source}; presets: {', '.join(known)}"
+        )
+    return _read(read_file(path), str(path)), path.parent
 
 
-def _filled(document: Document, name: str) -> Document:
+def _read(text: str, name: str) -> Document:
+    document = read_yaml(text, name)
     if document.value is None:
         raise ConfigError(f"{name} is empty; a config names at least a process")
     return document
 
 
-def _exists(source: str) -> bool:
+def _exists(path: Path) -> bool:
     try:
-        return bool(source) and Path(source).exists()
+        return path.exists()
     except (OSError, ValueError):  # too long, forbidden, or with a null character
         return True  # reading it says which

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _LARGE = 2048  # options beyond this are first tried at two small values
 _SMALL = (48, 96)  # with many divisors
-_WORTH = 512  # networks with no number this large are small enough to be built at once
+_WORTH = 512  # networks with no option this large are small enough to be built at once
 _MODULE = 1024  # bytes that a module takes besides its tensors, at the least
 _STATES = 5  # what training keeps for each parameter
 
@@ -77,28 +77,26 @@ def check_room_to_train(model: Diffusion, options: Train, on: Ranks) -> None:
 
 def check_network(spec: ComponentSpec, signature: Signature) -> None:
     """The parameters of a network that is not built yet."""
-    if spec.instance is not None or all(n < _WORTH for n in _integers(dict(spec.options))):
+    said = {k: v for k, v in spec.options.items() if type(v) is int and v >= _WORTH}
+    if spec.instance is not None or not said:
         return
-    said = ", ".join(f"{k}={v}" for k, v in spec.options.items() if type(v) is int and v >= _WORTH)
-    what = f"denoiser '{spec.name}' with {said or 'these options'}"
-    large = [name for name, v in spec.options.items() if type(v) is int and v > _LARGE]
-    small = _changed(spec, dict.fromkeys(large, _SMALL[0]))
-    for name in large:  # depth grows a network evenly, width faster: a straight line is a bound
-        first, second = (_bytes(_changed(small, {name: n}), signature) for n in _SMALL)
-        if first is not None and second is not None:
-            slope = (second - first) / (_SMALL[1] - _SMALL[0])
-            _refuse(what, first + slope * (spec.options[name] - _SMALL[0]))
-    found = _bytes(spec, signature)
-    if found is not None:
-        _refuse(what, found)
+    what = f"denoiser '{spec.name}' with {', '.join(f'{k}={v}' for k, v in said.items())}"
+    large = {name: value for name, value in said.items() if value > _LARGE}
+    small = _changed(spec, **dict.fromkeys(large, _SMALL[0]))
+    for name, value in large.items():
+        # depth grows a network evenly, width faster: a straight line is a bound
+        first, second = (_bytes(_changed(small, **{name: n}), signature) for n in _SMALL)
+        slope = (second - first) / (_SMALL[1] - _SMALL[0])
+        _refuse(what, first + slope * (value - _SMALL[0]))
+    _refuse(what, _bytes(spec, signature))
 
 
-def _changed(spec: ComponentSpec, options: dict[str, int]) -> ComponentSpec:
+def _changed(spec: ComponentSpec, **options: int) -> ComponentSpec:
     return attrs.evolve(spec, options={**spec.options, **options})
 
 
-def _bytes(spec: ComponentSpec, signature: Signature) -> float | None:
-    """What a network takes; None where that cannot be known without building it."""
+def _bytes(spec: ComponentSpec, signature: Signature) -> float:
+    """What a network takes; NaN where that cannot be known without building it."""
     import torch
 
     try:
@@ -107,24 +105,12 @@ def _bytes(spec: ComponentSpec, signature: Signature) -> float | None:
             tensors = sum(t.numel() * t.element_size() for t in network.parameters())
             return tensors + _MODULE * sum(1 for _ in network.modules())
     except Exception as error:  # whatever it is, building it for good will say so better
-        return math.inf if "overflow" in str(error).lower() else None
-
-
-def _integers(value: Any) -> Iterator[int]:
-    if type(value) is int:
-        yield value
-    elif isinstance(value, dict):
-        yield from (n for item in value.values() for n in _integers(item))
-    elif isinstance(value, list | tuple):
-        yield from (n for item in value for n in _integers(item))
-
-
-# -- what there is
+        return math.inf if "overflow" in str(error).lower() else math.nan
 
 
 def _refuse(what: str, least: float, device: torch.device | str = "cpu") -> None:
     has = memory(device)
-    if least > has:
+    if least > has:  # never so for NaN
         where = "this machine" if str(device).startswith("cpu") else f"device {device}"
         takes = "more than 2^63 numbers" if least == math.inf else bytes_in_words(least)
         raise ConfigError(
@@ -143,20 +129,15 @@ def memory(device: torch.device | str = "cpu") -> float:
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # no such question on this system
         return math.inf
-    return min(physical, _container()) + _swap()
+    container = _number_in("/sys/fs/cgroup/memory.max", r"(\d+)", otherwise=math.inf)
+    swap = _number_in("/proc/meminfo", r"SwapTotal:\s*(\d+) kB", otherwise=0.0)
+    return min(physical, container) + 1024 * swap
 
 
-def _container() -> float:
-    """What a container may use."""
+def _number_in(file: str, pattern: str, otherwise: float) -> float:
+    """A number the system writes into a file."""
     try:
-        return float(Path("/sys/fs/cgroup/memory.max").read_text("ascii"))
-    except (OSError, ValueError):  # none, or "max"
-        return math.inf
-
-
-def _swap() -> float:
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        return sum(1024.0 * int(line.split()[1]) for line in lines if line.startswith("SwapTotal"))
-    except (OSError, ValueError, IndexError):
-        return 0.0
+        found = re.search(pattern, Path(file).read_text("ascii"))
+    except (OSError, ValueError):
+        return otherwise
+    return float(found[1]) if found else otherwise

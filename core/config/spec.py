@@ -34,14 +34,22 @@ class ComponentSpec:
     path: str = ""  # where in the config, for errors
     instance: Any = None  # already built, in Python
 
+    @property
+    def cls(self) -> type[Any]:
+        """The class that is built."""
+        if self.instance is not None:
+            return type(self.instance)
+        assert self.component is not None
+        cls: type[Any] = self.component.load()
+        return cls
+
     def build(self, *supplied: Any) -> Any:
         """The component itself; ``supplied`` is what the framework gives (a signature)."""
         if self.instance is not None:
             return self.instance
-        assert self.component is not None
         options = {name: build_nested(value) for name, value in self.options.items()}
         try:
-            return self.component.load()(*supplied, **options)
+            return self.cls(*supplied, **options)
         except ElbowroomError:
             raise
         except (ValueError, TypeError) as error:
@@ -69,18 +77,24 @@ def build_nested(value: Any) -> Any:
     return value
 
 
-class NotPlainError(Exception):
+class NotPlainError(ConfigError):
     """A value that no config can express."""
 
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"this config cannot be written down: {what} was made in Python and its options are "
+            "no plain data; name it, or give it options of plain types"
+        )
 
-def plain(value: Any) -> Any:  # noqa: PLR0911  # one answer for each type
-    """A structured value as plain data: what YAML and JSON can say."""
+
+def to_plain(value: Any) -> Any:  # noqa: PLR0911  # one answer for each type
+    """A config, or any value in one, as YAML and JSON can say it: every default filled in."""
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float and not math.isnan(value):
         return value
     if isinstance(value, enum.Enum):
-        return plain(value.value)
+        return to_plain(value.value)
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, ComponentSpec):
@@ -88,11 +102,9 @@ def plain(value: Any) -> Any:  # noqa: PLR0911  # one answer for each type
             raise NotPlainError(value.path or value.name)
         return dict(value.given)
     if type(value) in (list, tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, Mapping):
-        if not all(type(key) in (str, int) for key in value):
-            raise NotPlainError(repr(value))
-        return {key: plain(item) for key, item in value.items()}
+        return [to_plain(item) for item in value]
+    if isinstance(value, Mapping) and all(type(key) in (str, int) for key in value):
+        return {key: to_plain(item) for key, item in value.items()}
     if kind_of(type(value)):
         return describe_instance(value)
     if attrs.has(type(value)):
@@ -111,9 +123,9 @@ def describe_instance(instance: Any) -> dict[str, Any]:
 def _attributes(instance: Any) -> dict[str, Any]:
     """The options of an instance, read back from the attributes that keep them."""
     found = {}
-    for option in options_of(type(instance)).named.values():
-        name = option.attribute.name if option.attribute else option.name
-        if not hasattr(instance, name):
-            raise NotPlainError(f"{type(instance).__qualname__}, which does not keep '{name}'")
-        found[option.name] = plain(getattr(instance, name))
+    for option in options_of(type(instance)).values():
+        if not hasattr(instance, option.attribute):
+            kept = f"{type(instance).__qualname__}, which does not keep '{option.attribute}',"
+            raise NotPlainError(kept)
+        found[option.name] = to_plain(getattr(instance, option.attribute))
     return found

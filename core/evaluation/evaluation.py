@@ -90,7 +90,7 @@ class EvaluationProtocol:
         if self.features is None or spec.component is None:
             return spec
         says = isinstance(wanted, Mapping) and "features" in wanted
-        if says or "features" not in options_of(spec.component.load()).named:
+        if says or "features" not in options_of(spec.cls):
             return spec
         named = {"name": wanted} if isinstance(wanted, str) else dict(wanted)
         return component_spec("metric", {**named, "features": self.features}, path="--metric")

@@ -19,7 +19,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 def configuration() -> str:
     """Every section and every component's options."""
-    from elbowroom.config.sections import Config, Objective, Train
+    from elbowroom.config.sections import Config, ObjectiveSection, Train
     from elbowroom.registry.components import KINDS, installed
 
     lines = [
@@ -28,7 +28,11 @@ def configuration() -> str:
         "Generated from the classes. A component is a name, or a mapping with `name` and its "
         "options; `key.sub=value` on the command line overrides.",
     ]
-    for title, section in (("The config", Config), ("objective", Objective), ("train", Train)):
+    for title, section in (
+        ("The config", Config),
+        ("objective", ObjectiveSection),
+        ("train", Train),
+    ):
         lines += ["", f"## {title}", "", _first_line(section), "", *_options(section)]
     for kind, row in KINDS.items():
         components = installed().components(kind)
@@ -59,7 +63,7 @@ def hooks() -> str:
 def _options(cls: type[Any]) -> list[str]:
     from elbowroom.config.schema import options_of
 
-    rows = list(_rows(options_of(cls).named.values()))
+    rows = list(_rows(options_of(cls).values()))
     if not rows:
         return []
     return ["| option | takes | default |", "| --- | --- | --- |", *rows]
@@ -70,19 +74,15 @@ def _rows(options: Any) -> Iterator[str]:
     from elbowroom.config.schema import Required
 
     for option in options:
-        field = option.attribute
-        component = None if field is None else field.metadata.get("component")
-        takes = f"a {component}" if component else describe(option.hint)
-        optional = field is not None and field.metadata.get("optional")
-        takes += " or null" if optional else ""
-        default = option.default()
+        default = option.default() if option.usual is None else option.usual
         if default is Required:
             told = "required"
         elif attrs.has(type(default)):
             told = "see below"
         else:
             told = f"`{show(default)}`"
-        yield f"| `{option.name}` | {takes.replace('|', chr(92) + '|')} | {told} |"
+        takes = describe(option.hint).replace("|", chr(92) + "|")
+        yield f"| `{option.name}` | {takes} | {told} |"
 
 
 def _first_line(cls: type[Any]) -> str:

@@ -45,7 +45,6 @@ from elbowroom import (
     locked,
     parse_json,
     place,
-    plain,
     read_json,
     remember_code,
     replace_file,
@@ -214,7 +213,7 @@ class Comparison:
         """The form of the data, looked at once; None where they are not on this machine."""
         if config.data is None:
             return None
-        key = json.dumps(plain(config.data), sort_keys=True, default=str)
+        key = json.dumps(to_plain(config.data), sort_keys=True, default=str)
         if key not in self._forms:
             try:
                 self._forms[key] = config.data.build().spec

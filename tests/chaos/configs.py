@@ -14,7 +14,7 @@ from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import dump_yaml, load_config, to_plain
 from elbowroom.errors import ElbowroomError
 
-from ..core.tiny_run import tiny_config
+from ..helpers.tiny_run import tiny_config
 
 _VALUES: tuple[Any, ...] = (
     *(

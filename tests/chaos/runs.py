@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from elbowroom.config.sections import dump_yaml
 
-from ..core.tiny_run import curve, found, same, tiny_config
+from ..helpers.tiny_run import curve, found, same, tiny_config
 from .child import ran
 
 QUIET = ("--without", "console", "--without", "tensorboard")

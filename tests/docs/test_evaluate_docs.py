@@ -24,7 +24,7 @@ def documented():
 def test_every_built_in_metric_and_its_options_are_documented():
     """The table is the registry's own content."""
     ours = {
-        name: set(options_of(found.load()).named)
+        name: set(options_of(found.load()))
         for name, found in installed().components("metric").items()
         if found.owner.distribution == "elbowroom" or found.owner.plugin == "metrics"
     }

@@ -259,7 +259,7 @@ def test_an_option_of_a_default_component_can_be_overridden():
         ("train.batch_sise=3", "did you mean 'batch_size'?"),
         ("trian.steps=3", "override trian.steps=3: trian: unknown key 'trian' (did you mean"),
         ("process.predit=v", "override process.predit=v: process.predit: unknown key"),
-        ("schedule.eps=0", "there is no schedule to change; name one first: schedule=NAME"),
+        ("schedule.eps=0", "got a mapping without 'name'; which schedule is it?"),
         ("seed.x=1", "override seed.x=1: seed"),
         ("train.steps", "an override is key=value"),
         ("train.steps=", "no value"),
@@ -438,8 +438,8 @@ def test_every_preset_loads_and_says_what_it_is(name):
     assert load_config(to_plain(config)) == config
 
 
-def test_plugins_bring_presets_without_replacing_ours(tmp_path, monkeypatch):
-    """A plugin's preset is found by name; ours keep theirs; a broken one harms nobody."""
+def test_plugins_bring_presets(tmp_path, monkeypatch):
+    """A plugin's preset is found by the name the registry gives; a broken one harms nobody."""
     package = tmp_path / "far_presets"
     (package / "configs").mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -453,8 +453,9 @@ def test_plugins_bring_presets_without_replacing_ours(tmp_path, monkeypatch):
         def presets(self):
             location = "far_presets:configs/far.yaml"
             return {
+                **installed().presets(),
                 "far": (owner, location),
-                "digits": (owner, location),
+                "elbowroom-far/digits": (owner, location),
                 "gone": (owner, "far_presets:configs/none.yaml"),
                 "lost": (owner, "no_such_package:a.yaml"),
             }

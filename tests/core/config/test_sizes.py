@@ -8,7 +8,7 @@ import attrs
 import pytest
 import torch
 from elbowroom import ConfigError, DataSpec
-from elbowroom import sizes as kept
+from elbowroom.config import sizes as kept
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.config.sizes import check_example, check_network, memory

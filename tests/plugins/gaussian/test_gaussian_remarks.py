@@ -6,7 +6,7 @@ import pytest
 import torch
 from elbowroom import DataSpec, Level
 from elbowroom.config.explain import explain_config
-from elbowroom.config.preset import preset_text, presets
+from elbowroom.config.preset import presets
 from elbowroom.config.sections import load_config
 from elbowroom.plugins.gaussian import parametrisation
 from elbowroom.plugins.gaussian.process import Gaussian
@@ -25,9 +25,8 @@ def test_published_presets_are_marked_where_they_may_be_vacuous(name):
         pytest.importorskip("diffusers")
     (remark,) = explain_config(load_config(name)).remarks
     assert "worse than the log₂ 17 = 4.09 of knowing nothing" in remark
-    assert "log_snr_max=8.02" in remark and "log_snr_max=8.02 mends it" in preset_text(
-        presets()[name]
-    )
+    assert "log_snr_max=8.02" in remark
+    assert "log_snr_max=8.02 mends it" in presets()[name].text
     mended = explain_config(load_config(name, ("schedule.log_snr_max=8.02",)))
     assert mended.remarks == ()
 
