@@ -19,18 +19,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import attrs
 from attrs.validators import ge, optional
-from elbowroom import ENDS_WITH_INPUT, ElbowroomError, Ended, Job, Launcher, hookimpl
+from elbowroom import ENDS_WITH_INPUT, ElbowroomError, Ended, Job, Launcher, hookimpl, take_lock
 
 _TICK = 0.5  # seconds between signs of life
+_PATIENCE = 600.0  # seconds for an earlier attempt to save itself
 _LOST = -9  # the code of a job whose workers were killed again and again
 
 
@@ -92,7 +92,7 @@ def run_job(command: Sequence[str], output: str, folder: str, threads: int) -> i
     """Run ``python *command`` beside this worker; its exit code."""
     environment = {"OMP_NUM_THREADS": str(threads), **os.environ, ENDS_WITH_INPUT: "1"}
     with lock_of(Path(output)).open("w") as lock, Path(output).open("ab") as printed:
-        _acquire(lock)  # an earlier attempt may still be saving itself
+        take_lock(lock, _PATIENCE)  # an earlier attempt may still be saving itself
         process = subprocess.Popen(  # noqa: S603  # our own interpreter and command
             [sys.executable, *command],
             cwd=folder if Path(folder).is_dir() else None,
@@ -120,23 +120,6 @@ def _waited(process: subprocess.Popen[bytes]) -> int:
 def lock_of(output: Path) -> Path:
     """The file that is locked while a job of this output lives."""
     return output.with_name(f".{output.name}.lock")
-
-
-def _acquire(file: IO[str], patience: float = 600.0) -> bool:
-    """Wait for the lock; False if it is not to be had."""
-    import fcntl  # Ray clusters run on systems that have it
-
-    end = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.1)
-        except OSError:  # a file system without locks
-            return True
 
 
 # -- here
@@ -175,7 +158,7 @@ def _stop(ray: Any, running: Mapping[Any, Job]) -> None:
         _each(running, lambda reference: ray.cancel(reference, force=False))
         for job in running.values():
             with suppress(OSError), lock_of(job.output).open("w") as lock:
-                _acquire(lock)
+                take_lock(lock, _PATIENCE)
     except BaseException:
         _each(running, lambda reference: ray.cancel(reference, force=True))
         raise

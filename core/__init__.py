@@ -58,10 +58,10 @@ if TYPE_CHECKING:
         finite,
         read_evaluation,
     )
-    from .files.atomic import flush_to_disk, replace_file, write_atomically
+    from .files.atomic import atomic_folder, replace_file, sweep, write_atomically
     from .files.cache_home import cache_home
     from .files.json_file import JSONFileError, is_count, parse_json, read_json
-    from .files.lock import locked
+    from .files.lock import locked, take_lock
     from .objective.diffusion import Diffusion
     from .objective.looks import Looks, freed, standard_error
     from .objective.loss import Objective, Predict
@@ -76,9 +76,10 @@ if TYPE_CHECKING:
     from .registry.kinds import KINDS, Kind
     from .registry.reference import find_reference, is_reference
     from .registry.trust import Origin, refuse_if_forbidden
-    from .runs.checkpoint import Checkpoint, checkpoints, clean, prune
+    from .runs.checkpoint import Checkpoint
     from .runs.devices import check_device, place
     from .runs.folder import RunError, RunFolder, check_unchanged, provenance, remember_code
+    from .runs.lend import lend_training
     from .runs.load import Loaded, load_run
     from .runs.ranks import Ranks
     from .sampling.draw import Labels, draw
@@ -89,10 +90,10 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "api": "assemble evaluate load resume sample train",
     "errors": "ConfigError ElbowroomError IncompatibleError PluginError did_you_mean",
-    "files.atomic": "flush_to_disk replace_file write_atomically",
+    "files.atomic": "atomic_folder replace_file sweep write_atomically",
     "files.cache_home": "cache_home",
     "files.json_file": "JSONFileError is_count parse_json read_json",
-    "files.lock": "locked",
+    "files.lock": "locked take_lock",
     "randomness.categorical": "draw_categorical",
     "randomness.generators": "kept_generators seed_generators",
     "randomness.noise": "Noise",
@@ -130,9 +131,10 @@ _PUBLIC = {
     "config.sections": "Config component_spec dump_yaml load_config parse_spec",
     "config.spec": "ComponentSpec to_plain",
     "config.yaml_reader": "write_yaml",
-    "runs.checkpoint": "Checkpoint checkpoints clean prune",
+    "runs.checkpoint": "Checkpoint",
     "runs.devices": "check_device place",
     "runs.folder": "RunError RunFolder check_unchanged provenance remember_code",
+    "runs.lend": "lend_training",
     "runs.load": "Loaded load_run",
     "runs.ranks": "Ranks",
     "sampling.draw": "Labels draw",
@@ -218,6 +220,7 @@ __all__ = [
     "Weighting",
     "__version__",
     "assemble",
+    "atomic_folder",
     "broadcast_over",
     "build_model",
     "build_parts",
@@ -230,8 +233,6 @@ __all__ = [
     "check_range",
     "check_split",
     "check_unchanged",
-    "checkpoints",
-    "clean",
     "component_spec",
     "describe_weighting",
     "did_you_mean",
@@ -243,7 +244,6 @@ __all__ = [
     "evaluation_folder",
     "find_reference",
     "finite",
-    "flush_to_disk",
     "freed",
     "has_picture",
     "hookimpl",
@@ -254,6 +254,7 @@ __all__ = [
     "is_vacuous",
     "isotonic_projection",
     "kept_generators",
+    "lend_training",
     "level_precision",
     "levels_at",
     "listed",
@@ -271,7 +272,6 @@ __all__ = [
     "pixels",
     "place",
     "provenance",
-    "prune",
     "python_form",
     "read_evaluation",
     "read_json",
@@ -287,6 +287,8 @@ __all__ = [
     "standard_error",
     "stratified",
     "survey_steps",
+    "sweep",
+    "take_lock",
     "to_plain",
     "train",
     "write_atomically",

@@ -1,9 +1,13 @@
-"""Files that are there whole or not at all."""
+"""Files and folders that are there whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 from ..errors import ElbowroomError
 
@@ -26,6 +30,44 @@ def replace_file(path: Path, content: bytes) -> None:
         aside.unlink(missing_ok=True)
         raise
     flush_to_disk(path.parent)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which gets its name ``path`` when that went well.
+
+    It is forced to disk first. The folder around it must be there, and an empty folder of its name
+    gives way. What a killed process leaves is called ``.NAME.partial-...``: see :func:`sweep`.
+    """
+    aside = path.with_name(f".{path.name}.partial-{uuid4().hex}")
+    try:
+        aside.mkdir()
+        yield aside
+        for written in (*aside.rglob("*"), aside):
+            flush_to_disk(written)
+        with suppress(OSError):  # there is none, or it is not empty
+            path.rmdir()
+        aside.rename(path)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    flush_to_disk(path.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """First the name that means "whole", then the rest: a kill in between leaves no half."""
+    aside = path.with_name(f".{path.name}.partial-{uuid4().hex}")
+    path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def sweep(folder: Path, names: str) -> None:
+    """Remove what killed processes left in ``folder`` under names like ``.step-*``."""
+    for left in folder.glob(names):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        with suppress(OSError):
+            left.unlink()
 
 
 def write_forced(path: Path, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""One process at a time in a folder. The lock goes with its process, however that ends."""
+"""Locks: one process at a time. A lock goes with its process, however that ends."""
 
 from __future__ import annotations
 
@@ -31,22 +31,29 @@ def locked(folder: Path, doing: str, patience: float = 0.0) -> Iterator[None]:
             file = stack.enter_context((folder / LOCK).open("a"))
         except OSError as error:
             raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
-        end = time.monotonic() + patience
-        while not _taken(file):
-            if time.monotonic() > end:
-                raise LockedError(f"another process is {doing} in {folder}")
-            time.sleep(_TICK)
+        if take_lock(file, patience) is False:
+            raise LockedError(f"another process is {doing} in {folder}")
         yield
 
 
-def _taken(file: IO[str]) -> bool:
-    """Take the lock; False while another process has it."""
+def take_lock(file: IO[str], patience: float = 0.0) -> bool | None:
+    """Take the lock of an open file, waiting ``patience`` seconds; False: another process has it.
+
+    None: the system or the disk has no locks.
+    """
+    end = time.monotonic() + patience
+    while (taken := _taken(file)) is False and time.monotonic() < end:
+        time.sleep(_TICK)
+    return taken
+
+
+def _taken(file: IO[str]) -> bool | None:
     try:
         import fcntl
-    except ImportError:  # not on this system: no lock
-        return True
+    except ImportError:
+        return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return error.errno not in (errno.EACCES, errno.EAGAIN)  # else: a disk without locks
+        return False if error.errno in (errno.EACCES, errno.EAGAIN) else None
     return True

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from ..config.messages import bytes_in_words
 from ..errors import ElbowroomError
-from ..files import atomic
+from ..files.atomic import atomic_folder, remove_folder, sweep
 from ..files.digest import file_digest
 from ..files.json_file import JSONFileError
 from .ranks import Ranks, assign, whole
@@ -184,24 +184,18 @@ def write_checkpoint(folder: Path, parts: Mapping[str, Mapping[str, Tensor]], st
     final = folder / _name(state.step)
     if final.exists() and _is_good(final):
         return final  # a run replays exactly: the same step is the same state
-    aside = folder / f".{final.name}.partial-{os.getpid()}"
     try:
         folder.mkdir(exist_ok=True)
-        aside.mkdir()
-        sizes, digests = {}, {}
-        for part, tensors in parts.items():
-            file = aside / f"{part}.safetensors"
-            save_file({name: t.contiguous() for name, t in tensors.items()}, file)
-            atomic.flush_to_disk(file)
-            sizes[file.name], digests[file.name] = file.stat().st_size, file_digest(file)
-        attrs.evolve(state, files=sizes, sha256=digests).write(aside)
-        atomic.flush_to_disk(aside)
-        if final.exists():
-            _remove(final)  # a damaged one: its replay has come
-        aside.rename(final)
-        atomic.flush_to_disk(folder)
+        with atomic_folder(final) as aside:
+            sizes, digests = {}, {}
+            for part, tensors in parts.items():
+                file = aside / f"{part}.safetensors"
+                save_file({name: t.contiguous() for name, t in tensors.items()}, file)
+                sizes[file.name], digests[file.name] = file.stat().st_size, file_digest(file)
+            attrs.evolve(state, files=sizes, sha256=digests).write(aside)
+            if final.exists():
+                remove_folder(final)  # a damaged one: its replay has come
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(aside, ignore_errors=True)
         raise CheckpointError(_cannot_write(final, error)) from error
     return final
 
@@ -220,28 +214,16 @@ def prune(folder: Path, keep: int, milestones: Collection[int] = ()) -> list[Pat
     gone = [c.path for c in found if c.path not in kept]
     try:
         for path in gone:
-            _remove(path)
+            remove_folder(path)
     except OSError as error:
         raise CheckpointError(f"cannot delete {path}: {error.strerror}") from error
     return gone
 
 
-def _remove(path: Path) -> None:
-    """First the name that means "whole", then the rest: a kill in between leaves no half."""
-    aside = path.with_name(f".{path.name}.deleted-{os.getpid()}")
-    path.rename(aside)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
 def clean(folder: Path) -> None:
     """Remove what killed processes left half-written or half-deleted."""
-    if not folder.is_dir():
-        return
-    for path in folder.glob(".step-*"):
-        shutil.rmtree(path, ignore_errors=True)
-    for probe in folder.glob(".room-*"):
-        with contextlib.suppress(OSError):
-            probe.unlink()
+    sweep(folder, ".step-*")
+    sweep(folder, ".room-*")
 
 
 def check_room(folder: Path, size: int) -> None:

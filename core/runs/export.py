@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from ..config.sections import component_spec
 from ..contracts.exporter import Exporter
 from ..errors import ElbowroomError
+from ..files.atomic import atomic_folder
 from .load import load_run
 
 
@@ -37,13 +36,8 @@ def export_run(
     config = loaded.folder.config(overrides)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as aside:
-            whole = Path(aside) / folder.name
-            whole.mkdir()
-            exporter.write(loaded, config, whole)
-            if folder.is_dir():
-                folder.rmdir()  # it was empty
-            shutil.move(whole, folder)
+        with atomic_folder(folder) as aside:
+            exporter.write(loaded, config, aside)
     except (OSError, SafetensorError) as error:  # what a full disk is called by whom
         words = getattr(error, "strerror", None) or error
         raise ElbowroomError(f"cannot write {folder}: {words}") from error

@@ -16,7 +16,6 @@ Noise, order and dropout are keyed by (seed, step), so these two files are all i
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import ElbowroomError
-from ..files.atomic import write_forced
+from ..files.atomic import atomic_folder, remove_folder
 from ..runs.ranks import Ranks
 
 
@@ -67,10 +66,12 @@ def dump(
     path = folder / f"step-{step:09d}"
     try:
         if path.exists():
-            shutil.rmtree(path)
-        path.mkdir(parents=True)
-        save_file({name: t.contiguous() for name, t in weights.items()}, path / "model.safetensors")
-        write_forced(path / "fault.json", json.dumps(figures, indent=1).encode())
+            remove_folder(path)
+        folder.mkdir(exist_ok=True)
+        with atomic_folder(path) as aside:
+            whole = {name: t.contiguous() for name, t in weights.items()}
+            save_file(whole, aside / "model.safetensors")
+            (aside / "fault.json").write_text(json.dumps(figures, indent=1))
     except Exception:  # the fault itself is what the user must hear of, whatever the disk says
         return None
     return path

@@ -15,18 +15,16 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import shutil
+import math
 import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import attrs
 import numpy as np
-from elbowroom import ElbowroomError, cache_home
+from elbowroom import ElbowroomError, atomic_folder, cache_home, sweep, take_lock
 from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)
@@ -109,14 +107,10 @@ class Writer:
         self._files[name].write(data.data)
 
     def finish(self) -> None:
-        """Brings every byte to disk, and ``about.json`` as the last."""
+        """Writes all that is held back, and ``about.json`` as the last."""
         for file in self._files.values():
             file.flush()
-            os.fsync(file.fileno())
-        with (self._folder / "about.json").open("w") as about:
-            json.dump({"counts": self.counts}, about)
-            about.flush()
-            os.fsync(about.fileno())
+        (self._folder / "about.json").write_text(json.dumps({"counts": self.counts}))
 
     def close(self) -> None:
         """Ends all files; what could not be written was an error before."""
@@ -165,42 +159,16 @@ def converted(
 
 def _convert(folder: Path, write: Callable[[Writer], None]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(folder) as alone:
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        alone = take_lock(lock, math.inf)
         if folder.exists():  # another process was faster
             return
-        if alone:  # what a killed conversion left behind
-            for old in folder.parent.glob(f".{folder.name}.*"):
-                shutil.rmtree(old, ignore_errors=True)
-        # Not tempfile's: its folders could not be read by those who share the cache.
-        aside = folder.parent / f".{folder.name}.{uuid.uuid4().hex}"
-        aside.mkdir()
-        writer = Writer(aside)
+        if alone:  # else what looks left behind may be another process at work
+            sweep(folder.parent, f".{folder.name}.*")
         try:
-            write(writer)
-            writer.finish()
-            writer.close()
-            try:
-                aside.rename(folder)
-            except OSError:
-                if not folder.exists():  # without a lock, another process may have been faster
-                    raise
-        finally:
-            writer.close()
-            shutil.rmtree(aside, ignore_errors=True)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[bool]:
-    """Holds the conversion's lock, where the system has one; a killed process lets go of it."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system: the rename still keeps the result whole
-        yield False
-        return
-    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        except OSError:  # not on this file system
-            yield False
-        else:
-            yield True
+            with atomic_folder(folder) as aside, closing(Writer(aside)) as writer:
+                write(writer)
+                writer.finish()
+        except OSError:
+            if not folder.exists():  # without a lock, another process may have been faster
+                raise

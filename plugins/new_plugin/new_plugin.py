@@ -15,8 +15,6 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping
 from importlib import resources
 from importlib.metadata import version
@@ -26,7 +24,7 @@ from string import Template
 
 import attrs
 from elbowroom import KINDS as REGISTERED
-from elbowroom import PLUGIN_API, ElbowroomError, did_you_mean, normalised
+from elbowroom import PLUGIN_API, ElbowroomError, atomic_folder, did_you_mean, normalised
 from elbowroom import __all__ as PUBLIC
 
 KINDS = (
@@ -117,18 +115,16 @@ def new_plugin(name: str, kind: str = "weighting", out: str | PathLike[str] = ".
     """Write the package of a new plugin into the folder ``out``; answers where it is."""
     plugin = NewPlugin(_checked_name(name), _checked_kind(kind))
     _refuse_taken(plugin)
-    parent, folder = Path(out), Path(out) / plugin.distribution
+    folder = Path(out) / plugin.distribution
     if folder.exists() or folder.is_symlink():
         raise ElbowroomError(f"{folder} exists already: choose another name or another --out")
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=parent, prefix=f".{plugin.distribution}.") as aside:
-            whole = Path(aside) / plugin.distribution
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_folder(folder) as aside:
             for path, text in plugin.files().items():
-                file = whole / path
+                file = aside / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, "utf-8")
-            shutil.move(whole, folder)  # there whole, or not at all
     except OSError as error:
         raise ElbowroomError(f"cannot write {folder}: {error.strerror or error}") from error
     return folder
