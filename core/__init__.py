@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import assemble, evaluate, load, resume, sample, train
-    from .certificate.certify import END, Certificate, certify, isotonic_projection
+    from .certificate.certificate import END, Certificate, certify, isotonic_projection
     from .certificate.meaning import describe_weighting
     from .certificate.slack import LossCurve, Slack, cell_widths, minorant, slack_on_run
     from .certificate.survey import levels_at, look_closely, survey_steps
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from .runs.lend import lend_training
     from .runs.load import Loaded, load_run
     from .runs.ranks import Ranks
-    from .sampling.draw import Labels, draw
+    from .sampling.drawing import Labels, draw
     from .sampling.picture import has_picture, pixels
     from .training.signals import Interrupt
     from .training.step import Training
@@ -116,7 +116,7 @@ _PUBLIC = {
     "objective.diffusion": "Diffusion",
     "objective.looks": "Looks freed standard_error",
     "objective.loss": "Objective Predict",
-    "certificate.certify": "Certificate END certify isotonic_projection",
+    "certificate.certificate": "Certificate END certify isotonic_projection",
     "certificate.meaning": "describe_weighting",
     "certificate.slack": "LossCurve Slack cell_widths minorant slack_on_run",
     "certificate.survey": "levels_at look_closely survey_steps",
@@ -137,7 +137,7 @@ _PUBLIC = {
     "runs.lend": "lend_training",
     "runs.load": "Loaded load_run",
     "runs.ranks": "Ranks",
-    "sampling.draw": "Labels draw",
+    "sampling.drawing": "Labels draw",
     "sampling.picture": "has_picture pixels",
     "training.signals": "Interrupt",
     "training.step": "Training",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from .evaluation.evaluation import Evaluation
     from .objective.diffusion import Diffusion
-    from .sampling.draw import Drawn, Labels
+    from .sampling.drawing import Drawn, Labels
     from .training.loop import RunResult
 
 
@@ -159,7 +159,7 @@ def sample(
 
     from .objective.diffusion import Diffusion
     from .runs.working import working
-    from .sampling.draw import Drawn, draw
+    from .sampling.drawing import Drawn, draw
 
     model = model if isinstance(model, Diffusion) else load(model, device=device, trust=trust)
     if options:
@@ -190,7 +190,7 @@ def evaluate(
     """
     from .evaluation.evaluation import EvaluationProtocol, evaluate
     from .objective.diffusion import Diffusion
-    from .sampling.draw import evaluating
+    from .sampling.drawing import evaluating
 
     model = model if isinstance(model, Diffusion) else load(model, device=device, trust=trust)
     try:

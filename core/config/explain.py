@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ..certificate.certify import Certificate, certify
+from ..certificate.certificate import Certificate, certify
 from ..contracts.dataset import DataSpec
 from ..errors import ElbowroomError
 from .assembly import Parts, build_parts

@@ -6,7 +6,7 @@ The training loss of one example at a time t drawn with density p(t) is, for eve
 
 and w = 1 is the ELBO. Theorem 2 of Shi & Titsias: the objective is a weighted sum of improved
 variational bounds if and only if w is non-negative and does not fall with t. The certificate
-(:mod:`elbowroom.certificate.certify`) says whether it is one.
+(:mod:`elbowroom.certificate.certificate`) says whether it is one.
 
 A weighting that reads only ``level.log_snr`` means the same under every schedule.
 """

@@ -1,11 +1,5 @@
 """Evaluation: what is measured of a model, and how."""
 
-from __future__ import annotations
+from elbowroom.registry.moved import old_names
 
-from typing import Any
-
-
-def __getattr__(name: str) -> Any:  # of the module that had this name before it became a room
-    from elbowroom.registry.moved import from_room
-
-    return from_room(__name__, name)
+__getattr__ = old_names(__name__)

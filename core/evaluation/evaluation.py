@@ -44,7 +44,7 @@ from ..registry.component import cause
 from ..registry.components import installed
 from ..runs.load import Loaded, load_run
 from ..runs.working import Precision, check_precision, working
-from ..sampling.draw import draw, evaluating
+from ..sampling.drawing import draw, evaluating
 from ..sampling.filmstrip import Reel, save_small_png
 from ..sampling.picture import has_picture
 

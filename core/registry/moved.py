@@ -8,10 +8,11 @@ Public names never moved: they are in ``elbowroom`` itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
@@ -22,43 +23,63 @@ _ROOMS = {
         "level prediction path=trajectory process schedule weighting denoiser sampler "
         "time_sampler dataset metric launcher exporter observer"
     ),
-    "objective": "diffusion guidance half_even=evaluation_schedule looks boundary",
-    "certificate": "survey slack meaning",
+    "objective": ("objective=loss diffusion guidance half_even=evaluation_schedule looks boundary"),
+    "certificate": "certificate survey slack meaning",
     "registry": (
-        "hookspecs=hooks discovery plugin component reference trust doctor importing supplier"
+        "registry=components hookspecs=hooks discovery plugin component reference trust doctor "
+        "importing supplier"
     ),
     "config": (
-        "yaml_reader override preset schema=reader options=schema scalars wording=messages "
-        "component_spec=spec assembly explain sizes"
+        "config=sections yaml_reader override preset schema=reader options=schema scalars "
+        "wording=messages component_spec=spec assembly explain sizes"
     ),
     "runs": "run_folder=folder checkpoint distributed=ranks devices working",
     "conformance": "answers oracle",
-    "sampling": "picture reel=filmstrip trained_levels",
+    "sampling": "sampling=drawing picture reel=filmstrip trained_levels",
     "training": (
-        "fitting=loop update=step feed=batches ema window=log_window fault=non_finite "
-        "interrupt=signals validation learning_rate"
+        "training=run fitting=loop update=step feed=batches ema window=log_window "
+        "fault=non_finite interrupt=signals validation learning_rate"
     ),
+    "evaluation": "evaluation",
+    "cli": "cli.show=output",
     "plugins.compare": (
         "comparison point adoption=shared_training results differences column=decimals "
-        "paper=paper_table report"
+        "paper=paper_table report cli.compare=command"
     ),
-    "plugins.bench": "bare_loop silent=replay_network timing bench",
-    "plugins.paper": "theory cascade figures",
-    "plugins.new_plugin": "new_plugin",
+    "plugins.bench": "bare_loop silent=replay_network timing bench cli.bench=command",
+    "plugins.paper": (
+        "theory cascade figures cli.theory=theory_command cli.figures=figures_command "
+        "cli.weighting=weighting_command"
+    ),
+    "plugins.new_plugin": "new_plugin cli.new_plugin=command",
 }
+"""Room -> old modules that are in it now, as ``old=new`` where they have another name. A room may
+have the name of an old module (``elbowroom.config``): what was in that is in the room."""
 
-_INSIDE = {
-    "config": "sections",
-    "objective": "loss",
-    "certificate": "certify",
-    "registry": "components",
-    "sampling": "draw",
-    "training": "run",
-    "evaluation": "evaluation",
+_RENAMED = {
+    "atomic.force": ":flush_to_disk",
+    "devices.check_name": ":check_device",
+    "evaluation.Protocol": ":EvaluationProtocol",
+    "exporter.export_run": ".runs.export:export_run",
+    "guidance.guided": ".objective.diffusion:Diffusion.guided",
+    "level.spread": ":broadcast_over",
+    "meaning.in_words": ":describe_weighting",
+    "observer.Observers": ".training.observers:Observers",
+    "order.some": ":some_of",
+    "path.Path": ":Trajectory",
+    "path.precision": ":level_precision",
+    "registry.registry": ":installed",
+    "sampling.Film": ".sampling.film:Film",
+    "sampling.Loaded": ":Loaded",
+    "sampling.SampleReport": ".sampling.write:SampleReport",
+    "sampling.load_run": ":load_run",
+    "sampling.sample_run": ".sampling.write:sample_run",
+    "schema.component": ":component_spec",
+    "slack.Curve": ":LossCurve",
+    "slack.evenly": ":cell_widths",
+    "survey.levels": ":levels_at",
 }
-"""Rooms that have the name of an old module: what was in it is in this module of the room."""
-
-_RENAMED = {"registry": "installed", "Protocol": "EvaluationProtocol"}
+"""Old name -> its place in elbowroom, where that is not what :data:`MOVED` says."""
 
 
 def _table() -> dict[str, str]:
@@ -74,51 +95,47 @@ MOVED = _table()
 """Old module -> new module."""
 
 
-class Forwarder(Loader):
-    """Loads the module of now under its old name."""
-
-    def __init__(self, old: str) -> None:
-        self._old, self._new = old, MOVED[old]
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:  # the protocol's
-        """The new module itself."""
-        warnings.warn(
-            f"{self._old} has moved to {self._new}; public names are in elbowroom itself",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        module = import_module(self._new)
-        self._spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Nothing is left to do but to give the module its own name back."""
-        module.__spec__ = self._spec
-
-
-class Finder:
+class Finder(Loader):
     """Finds modules that have moved; asked last, when nobody else knows the name."""
 
-    @staticmethod
+    @classmethod
     def find_spec(
+        cls,
         name: str,
-        path: Sequence[str] | None = None,  # noqa: ARG004  # the protocol's
-        target: ModuleType | None = None,  # noqa: ARG004
+        path: Sequence[str] | None = None,  # noqa: ARG003  # the protocol's
+        target: ModuleType | None = None,  # noqa: ARG003
     ) -> ModuleSpec | None:
         """A spec for an old name."""
-        return ModuleSpec(name, Forwarder(name)) if name in MOVED else None
+        return ModuleSpec(name, cls()) if name in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Let the module have what the one of now has."""
+        old = module.__name__
+        new = import_module(MOVED[old])
+        _warn(f"{old} is {new.__name__} now")
+        found = {name: value for name, value in vars(new).items() if not name.startswith("__")}
+        vars(module).update(found, __doc__=new.__doc__, __getattr__=old_names(old))
 
 
-def from_room(room: str, name: str) -> Any:
-    """What a module had by the name that is a room's now: ``elbowroom.config.Config``."""
-    short = room.partition(".")[2]
-    home = f"{room}.{_INSIDE[short]}" if short in _INSIDE else None
-    found = None if home is None else getattr(import_module(home), _RENAMED.get(name, name), None)
-    if found is None or name.startswith("__"):
-        raise AttributeError(f"module {room!r} has no attribute {name!r}")
-    warnings.warn(
-        f"{room}.{name} has moved to {home}; public names are in elbowroom itself",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-    return found
+def old_names(old: str) -> Callable[[str], Any]:
+    """``__getattr__`` of an old module, or of a room that has its name: what is not in it now."""
+    new = MOVED[old]
+
+    def moved(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {old!r} has no attribute {name!r}")
+        renamed = _RENAMED.get(f"{old}.{name}".partition(".")[2])
+        place = f"{new}:{name}" if renamed is None else f"elbowroom{renamed}"
+        try:
+            found = resolve_name(place)
+        except AttributeError:
+            raise AttributeError(f"{old} is {new} now, which has no {name!r}") from None
+        public = getattr(import_module("elbowroom"), name, None) is found
+        _warn(f"{old}.{name} is {f'elbowroom.{name}' if public else place.replace(':', '.')} now")
+        return found
+
+    return moved
+
+
+def _warn(what: str) -> None:
+    warnings.warn(f"{what}; public names are in elbowroom itself", DeprecationWarning, stacklevel=3)

@@ -20,7 +20,7 @@ from ..errors import ElbowroomError
 from ..files.atomic import write_atomically
 from ..runs.load import Loaded, load_run
 from ..runs.working import check_precision, working
-from .draw import Labels, draw
+from .drawing import Labels, draw
 from .film import Film
 from .picture import has_picture, pixels, save_png, tiled
 

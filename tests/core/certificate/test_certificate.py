@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import ElbowroomError, Level, Weighting
-from elbowroom.certificate.certify import END, certify, isotonic_projection, midpoints
+from elbowroom.certificate.certificate import END, certify, isotonic_projection, midpoints
 from elbowroom.objective.loss import Objective
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked

@@ -7,8 +7,7 @@ import math
 
 import pytest
 import torch
-from elbowroom import ElbowroomError
-from elbowroom.certificate.certify import certify
+from elbowroom import ElbowroomError, certify
 from elbowroom.certificate.slack import (
     SHARES,
     LossCurve,

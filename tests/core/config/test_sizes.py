@@ -14,7 +14,7 @@ from elbowroom.config.sections import load_config
 from elbowroom.config.sizes import check_example, check_network, memory
 from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate
 from elbowroom.runs.ranks import Ranks
-from elbowroom.sampling.draw import draw
+from elbowroom.sampling.drawing import draw
 from elbowroom.training.loop import check_run
 
 from tests.helpers.tiny_run import tiny_config

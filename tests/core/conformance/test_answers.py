@@ -18,7 +18,7 @@ from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
-from elbowroom.sampling.draw import draw
+from elbowroom.sampling.drawing import draw
 from elbowroom.training.run import train
 from torch import nn
 

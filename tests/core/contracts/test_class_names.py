@@ -15,7 +15,7 @@ from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate_run
 from elbowroom.plugins.compare.report.samples import samples_section
 from elbowroom.plugins.datasets.cifar10 import Cifar10
 from elbowroom.plugins.datasets.fashion_mnist import FashionMnist
-from elbowroom.sampling.draw import labels_of
+from elbowroom.sampling.drawing import labels_of
 from elbowroom.sampling.picture import pixels, tiled
 from elbowroom.sampling.write import sample_run
 from hypothesis import given

@@ -24,7 +24,7 @@ from elbowroom.evaluation.evaluation import (
 )
 from elbowroom.registry.component import Component, Owner
 from elbowroom.runs.load import load_run
-from elbowroom.sampling.draw import draw
+from elbowroom.sampling.drawing import draw
 from elbowroom.sampling.filmstrip import Reel
 from elbowroom.training.run import train
 from PIL import Image

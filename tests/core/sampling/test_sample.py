@@ -15,7 +15,7 @@ from elbowroom.runs.checkpoint import named_tensors, write_checkpoint
 from elbowroom.runs.folder import RunFolder
 from elbowroom.runs.load import load_run
 from elbowroom.runs.state import State
-from elbowroom.sampling.draw import draw, labels_of
+from elbowroom.sampling.drawing import draw, labels_of
 from elbowroom.sampling.picture import Animation, pixels, tiled
 from elbowroom.sampling.write import sample_run
 from PIL import Image

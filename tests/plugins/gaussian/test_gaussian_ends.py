@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 import torch
-from elbowroom import DataSpec, ElbowroomError, IncompatibleError, Level, Noise
-from elbowroom.certificate.certify import certify
+from elbowroom import DataSpec, ElbowroomError, IncompatibleError, Level, Noise, certify
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config, to_plain
 from elbowroom.plugins.gaussian.process import Gaussian

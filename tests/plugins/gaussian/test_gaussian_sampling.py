@@ -18,7 +18,7 @@ from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.runs.load import load_run
-from elbowroom.sampling.draw import draw
+from elbowroom.sampling.drawing import draw
 
 from tests.helpers.command import elbowroom
 
