@@ -30,7 +30,7 @@ _ROOMS = {
         "importing supplier"
     ),
     "config": (
-        "config=sections yaml_reader override preset schema=reader options=schema scalars "
+        "config=sections yaml_reader override preset schema=reader scalars=reader options=schema "
         "wording=messages component_spec=spec assembly explain sizes"
     ),
     "runs": "run_folder=folder checkpoint distributed=ranks devices working",
@@ -58,6 +58,8 @@ have the name of an old module (``elbowroom.config``): what was in that is in th
 
 _RENAMED = {
     "atomic.force": ":flush_to_disk",
+    "component_spec.plain": ":to_plain",
+    "config.Objective": ".config.sections:ObjectiveSection",
     "devices.check_name": ":check_device",
     "evaluation.Protocol": ":EvaluationProtocol",
     "exporter.export_run": ".runs.export:export_run",
