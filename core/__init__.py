@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .contracts.dataset import SPLITS, Batch, Dataset, DataSpec, Split, check_split, listed
     from .contracts.denoiser import Denoiser
     from .contracts.exporter import Exporter
+    from .contracts.feature_network import FeatureNetwork, weights_digest
     from .contracts.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
     from .contracts.level import Level, broadcast_over
     from .contracts.metric import Display, Figure, Metric, Subject, is_vacuous
@@ -102,6 +103,7 @@ _PUBLIC = {
     "contracts.dataset": "Batch DataSpec Dataset SPLITS Split check_split listed",
     "contracts.denoiser": "Denoiser",
     "contracts.exporter": "Exporter",
+    "contracts.feature_network": "FeatureNetwork weights_digest",
     "contracts.launcher": "ENDS_WITH_INPUT Ended Job Launcher",
     "contracts.level": "Level broadcast_over",
     "contracts.metric": "Display Figure Metric Subject is_vacuous",
@@ -176,6 +178,7 @@ __all__ = [
     "Ended",
     "EvaluationProtocol",
     "Exporter",
+    "FeatureNetwork",
     "Figure",
     "Frame",
     "IncompatibleError",
@@ -291,6 +294,7 @@ __all__ = [
     "take_lock",
     "to_plain",
     "train",
+    "weights_digest",
     "write_atomically",
     "write_yaml",
 ]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from .dataset import check_dataset
 from .denoiser import check_denoiser
 from .exporter import check_exporter
+from .feature_network import check_feature_network
 from .launcher import check_launcher
 from .metric import check_metric
 from .oracle import MixtureOracle, TableOracle, every_state
@@ -29,6 +30,7 @@ __all__ = [
     "check_dataset",
     "check_denoiser",
     "check_exporter",
+    "check_feature_network",
     "check_launcher",
     "check_metric",
     "check_process",

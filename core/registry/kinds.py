@@ -51,6 +51,12 @@ KINDS: Mapping[str, Kind] = _table(
     ),
     Kind("dataset", "datasets", f"{_C}.dataset:Dataset", "Data sets"),
     Kind("metric", "metrics", f"{_C}.metric:Metric", "Measurements of samples"),
+    Kind(
+        "feature_network",
+        "feature_networks",
+        f"{_C}.feature_network:FeatureNetwork",
+        "What metrics see of a picture",
+    ),
     Kind("launcher", "launchers", f"{_C}.launcher:Launcher", "Where jobs run"),
     Kind("exporter", "exporters", f"{_C}.exporter:Exporter", "Forms for other libraries"),
     Kind(

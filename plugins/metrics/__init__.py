@@ -2,7 +2,7 @@
 
 FID, KID and IS look at samples through a feature network, given as ``features``:
 ``classifier`` (trained on the data set's own train split), ``inception`` or ``inception:FILE``,
-or a reference to one's own, ``./my.py:Network`` (see :mod:`elbowroom.plugins.metrics.features`).
+another plugin's, or one's own, ``./my.py:Network`` (see :class:`elbowroom.FeatureNetwork`).
 """
 
 from __future__ import annotations
@@ -11,16 +11,26 @@ from collections.abc import Mapping
 
 from elbowroom import hookimpl
 
+_HOME = "elbowroom.plugins.metrics"
+
 
 @hookimpl
 def metrics() -> Mapping[str, str]:
     """Name -> class, loaded when an evaluation asks for it."""
-    home = "elbowroom.plugins.metrics"
     return {
-        "bpd": f"{home}.bpd:BitsPerDim",
-        "fid": f"{home}.fid:FID",
-        "kid": f"{home}.kid:KID",
-        "is": f"{home}.inception_score:InceptionScore",
-        "neighbours": f"{home}.neighbours:Neighbours",
-        "torchmetrics": f"{home}.from_torchmetrics:TorchMetrics",
+        "bpd": f"{_HOME}.bpd:BitsPerDim",
+        "fid": f"{_HOME}.fid:FID",
+        "kid": f"{_HOME}.kid:KID",
+        "is": f"{_HOME}.inception_score:InceptionScore",
+        "neighbours": f"{_HOME}.neighbours:Neighbours",
+        "torchmetrics": f"{_HOME}.from_torchmetrics:TorchMetrics",
+    }
+
+
+@hookimpl
+def feature_networks() -> Mapping[str, str]:
+    """What the metrics see of a picture."""
+    return {
+        "classifier": f"{_HOME}.classifier:Classifier",
+        "inception": f"{_HOME}.inception:Inception",
     }

@@ -17,17 +17,18 @@ import torch
 import torch.nn.functional as F
 from elbowroom import (
     Dataset,
-    DataSpec,
+    FeatureNetwork,
     IncompatibleError,
     Split,
+    Subject,
     indices,
     kept_generators,
     seed_generators,
+    weights_digest,
 )
 from torch import Tensor, nn
 
-from .features import FeatureNetwork, weights_digest
-from .kept import Kept, code_digest, data_digest
+from .kept import Kept, code_digest, digest_of
 
 VECTOR = 64  # features of a picture
 _STEPS, _BATCH, _RATE = 600, 128, 3e-3
@@ -40,15 +41,20 @@ class Classifier(FeatureNetwork):
 
     name, code = "classifier", code_digest(__file__)
 
-    def __init__(self, data: DataSpec) -> None:
+    def __init__(self, data: Dataset) -> None:
         super().__init__()
-        if len(data.shape) != 3 or data.classes is None:
+        spec = data.spec
+        if len(spec.shape) != 3 or spec.classes is None:
             raise IncompatibleError(
                 "features: the classifier needs pictures (H, W, C) with labels; this data set has "
-                f"shape {data.shape} and {'no' if data.classes is None else data.classes} classes"
+                f"shape {spec.shape} and {'no' if spec.classes is None else spec.classes} classes"
             )
-        height, width, channels = data.shape
-        self.levels, self.digest, self.accuracy = data.levels, "", 0.0
+        self.levels, self.digest, self.accuracy = spec.levels, "", 0.0
+        with kept_generators():  # its first weights are drawn, and not used
+            self._build(spec.shape, spec.classes)
+
+    def _build(self, shape: tuple[int, ...], classes: int) -> None:
+        height, width, channels = shape
         layers: list[nn.Module] = []
         wide, stride = 32, 1
         while True:
@@ -63,7 +69,18 @@ class Classifier(FeatureNetwork):
             channels, wide, stride = wide, min(2 * wide, 128), 2
         self.body = nn.Sequential(*layers)
         self.vector = nn.Linear(wide * height * width, VECTOR)
-        self.head = nn.Linear(VECTOR, data.classes)
+        self.head = nn.Linear(VECTOR, classes)
+
+    def prepare(self, subject: Subject) -> None:
+        """The data set's own weights: out of the cache, or learned now and kept."""
+        data = subject.data
+        kept = Kept.of("classifier", code_digest(__file__), digest_of(subject))
+        if not _take(self, kept):
+            _train(self, data.split("train"))
+            self.accuracy = _accuracy(self, data.split("test"))
+            kept.write(self.state_dict(), {"test_accuracy": self.accuracy})
+        self.digest = weights_digest(self)
+        self.requires_grad_(False).eval()
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         centred = x.movedim(-1, 1).to(torch.float32) * (2 / (self.levels - 1)) - 1
@@ -73,22 +90,6 @@ class Classifier(FeatureNetwork):
     @property
     def about(self) -> dict[str, Any]:
         return {"features_test_accuracy": round(self.accuracy, 4)}
-
-
-def classifier(data: Dataset, digest: str | None = None) -> Classifier:
-    """The data set's own network: out of the cache, or trained now and kept.
-
-    ``digest`` is the data's, where it is known already.
-    """
-    with kept_generators():  # its first weights are drawn, and not used
-        network = Classifier(data.spec)
-    kept = Kept.of("classifier", code_digest(__file__), digest or data_digest(data))
-    if not _take(network, kept):
-        _train(network, data.split("train"))
-        network.accuracy = _accuracy(network, data.split("test"))
-        kept.write(network.state_dict(), {"test_accuracy": network.accuracy})
-    network.digest = weights_digest(network)
-    return network.requires_grad_(False).eval()
 
 
 def _take(network: Classifier, kept: Kept) -> bool:

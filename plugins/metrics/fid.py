@@ -18,7 +18,7 @@ import torch
 from elbowroom import Display, Figure, Metric, Subject
 from torch import Tensor, nn
 
-from .features import Eye, eye
+from .features import Eye, FeatureSpec, eye
 from .kept import of_real_data
 
 SPLITS = ("train", "test")
@@ -45,7 +45,7 @@ class FID(Metric):
         "fid_test": Display("FID test"),
     }
 
-    features: str = "classifier"
+    features: FeatureSpec = "classifier"
 
     _eye: Eye = attrs.field(init=False, repr=False)
     _against: dict[str, Any] = attrs.field(init=False, factory=dict, repr=False)

@@ -40,7 +40,7 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from .features import Eye, eye
+from .features import Eye, FeatureSpec, eye
 from .fid import Seen
 
 _CLASS = re.compile(r"(torchmetrics(?:\.[a-z]\w*)*)\.([A-Z]\w*)")
@@ -53,7 +53,7 @@ class TorchMetrics(Metric):
     metric: str  # torchmetrics.image.TotalVariation
     options: Mapping[str, Any] = attrs.field(factory=dict)  # of its constructor
     pictures: Literal["float", "uint8"] = "float"
-    features: str = "classifier"  # of those that compare two sets
+    features: FeatureSpec = "classifier"  # of those that compare two sets
 
     _class: type[Any] = attrs.field(init=False, repr=False)
     _made: Any = attrs.field(init=False, repr=False)
@@ -173,7 +173,7 @@ class _Vectors:
     device: torch.device | str = "cpu"
 
     @classmethod
-    def of(cls, features: str, subject: Subject) -> _Vectors:
+    def of(cls, features: FeatureSpec, subject: Subject) -> _Vectors:
         look = eye(features, subject)
         return cls(look, subject, {"feature": Seen(look.size(subject.data))})
 

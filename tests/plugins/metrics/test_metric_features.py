@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+from types import SimpleNamespace
 
 import pytest
 import torch
+from elbowroom import EvaluationProtocol
+from elbowroom.conformance import check_feature_network
+from elbowroom.contracts.dataset import DataSpec
 from elbowroom.contracts.metric import Subject
 from elbowroom.errors import ElbowroomError, IncompatibleError
 from elbowroom.plugins.metrics import classifier as module
 from elbowroom.plugins.metrics import inception as inception_module
-from elbowroom.plugins.metrics.classifier import VECTOR, Classifier, classifier
+from elbowroom.plugins.metrics.classifier import VECTOR, Classifier
 from elbowroom.plugins.metrics.features import eye
 from elbowroom.plugins.metrics.fid import FID
-from elbowroom.plugins.metrics.inception import VARIABLE, inception
+from elbowroom.plugins.metrics.inception import VARIABLE, Inception
 
 from tests.helpers.pictures import LINEAR, Pictures, pictures
 
@@ -25,6 +30,10 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("ELBOWROOM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "_STEPS", 30)
     return tmp_path / "cache"
+
+
+def classifier(data):
+    return eye("classifier", Subject(data)).network
 
 
 def files(cache):
@@ -103,9 +112,7 @@ def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path, monkeypatch):
 @pytest.mark.parametrize("shape", [(4, 4, 1), (8, 8, 1), (28, 28, 1), (32, 32, 3), (64, 64, 3)])
 def test_the_classifier_takes_any_picture(shape):
     """Its body shrinks whatever comes to about 4x4."""
-    from elbowroom.contracts.dataset import DataSpec
-
-    network = Classifier(DataSpec(shape, 256, 10))
+    network = Classifier(SimpleNamespace(spec=DataSpec(shape, 256, 10)))
     vectors, logits = network(torch.randint(0, 256, (2, *shape)))
     assert vectors.shape == (2, VECTOR) and logits.shape == (2, 10)
 
@@ -148,7 +155,7 @@ def scripted(tmp_path):
 
 def test_inception_comes_out_of_a_file_and_states_its_hash(scripted):
     """Grey becomes three channels at 299, scaled by (x - 128) / 128."""
-    network = inception(Pictures(), stated(scripted))
+    network = Inception(Pictures(), stated(scripted))
     x = torch.zeros(2, 6, 6, 1, dtype=torch.int64)
     x[1] = 4  # the brightest of five levels
     vectors, logits = network(x)
@@ -163,7 +170,7 @@ def test_a_known_file_is_named(scripted, monkeypatch):
     """The hash is compared with those of files known to give the published figures."""
     digest = hashlib.sha256(scripted.read_bytes()).hexdigest()
     monkeypatch.setattr(inception_module, "KNOWN", {digest: "a good place"})
-    assert inception(Pictures(), str(scripted)).protocol()["features_file"] == "a good place"
+    assert Inception(Pictures(), str(scripted)).protocol()["features_file"] == "a good place"
 
 
 def test_inception_is_found_by_name_and_by_environment(scripted, monkeypatch):
@@ -179,7 +186,7 @@ def test_without_a_file_inception_says_how_to_get_one(monkeypatch):
     """No download is tried."""
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(ElbowroomError, match=f"inception:FILE.*{VARIABLE}"):
-        inception(Pictures(), None)
+        Inception(Pictures())
 
 
 def test_a_file_that_is_no_network_is_refused(tmp_path):
@@ -187,7 +194,7 @@ def test_a_file_that_is_no_network_is_refused(tmp_path):
     path = tmp_path / "words.pt"
     path.write_text("not a network")
     with pytest.raises(ElbowroomError, match=r"words\.pt is no TorchScript module"):
-        inception(Pictures(), stated(path))
+        Inception(Pictures(), stated(path))
 
 
 def test_a_file_that_nobody_vouches_for_is_not_loaded(scripted, monkeypatch):
@@ -195,18 +202,18 @@ def test_a_file_that_nobody_vouches_for_is_not_loaded(scripted, monkeypatch):
     monkeypatch.setattr(torch.jit, "load", lambda *_, **__: pytest.fail("it was loaded"))
     digest = hashlib.sha256(scripted.read_bytes()).hexdigest()
     with pytest.raises(ElbowroomError, match=f"can run any code.*inception:.*@{digest}"):
-        inception(Pictures(), str(scripted))
+        Inception(Pictures(), str(scripted))
     with pytest.raises(ElbowroomError, match=f"has sha256 {digest}, not the {'0' * 64}"):
-        inception(Pictures(), f"{scripted}@{'0' * 64}")
+        Inception(Pictures(), f"{scripted}@{'0' * 64}")
     monkeypatch.setenv("ELBOWROOM_TRUST", "0")
     with pytest.raises(ElbowroomError, match="ELBOWROOM_TRUST=0"):
-        inception(Pictures(), stated(scripted))
+        Inception(Pictures(), stated(scripted))
 
 
 @pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no Inception file")
 def test_the_real_inception_says_2048_features():
     """The published network, where its file is at hand."""
-    vectors, _ = inception(Pictures(), None)(pictures(2, seed=0)[0])
+    vectors, _ = Inception(Pictures())(pictures(2, seed=0)[0])
     assert vectors.shape == (2, 2048) and bool(vectors.isfinite().all())
 
 
@@ -215,7 +222,7 @@ def test_the_real_inception_says_2048_features():
 
 def test_an_unknown_network_lists_the_choices():
     """A wrong name is the user's to mend."""
-    with pytest.raises(ElbowroomError, match=r"'resnet'.*classifier, inception.*\./my\.py:Network"):
+    with pytest.raises(ElbowroomError, match=r"'resnet'.*classifier, inception"):
         eye("resnet", Subject(Pictures()))
 
 
@@ -223,6 +230,23 @@ def test_a_class_that_is_no_network_is_refused():
     """It must derive from FeatureNetwork."""
     with pytest.raises(ElbowroomError, match="does not derive"):
         eye("json:JSONDecoder", Subject(Pictures()))
+
+
+@pytest.mark.parametrize("name", ["classifier", "inception", LINEAR])
+def test_every_network_keeps_the_laws(name, cache, scripted, monkeypatch):
+    """Ours pass the same check as anybody's."""
+    monkeypatch.setenv(VARIABLE, stated(scripted))
+    network = eye(name, Subject(Pictures())).network
+    check_feature_network(network, pictures(9, seed=1)[0])
+
+
+def test_a_network_takes_options(scripted):
+    """As any component: a mapping, in a config or as text; inception:FILE is short for one."""
+    whole = {"name": "inception", "file": stated(scripted)}
+    same = [whole, json.dumps(whole), f"inception:{stated(scripted)}"]
+    assert len({eye(one, Subject(Pictures())).network.digest for one in same}) == 1
+    (metric,) = EvaluationProtocol(metrics=({"name": "fid", "features": whole},)).build().values()
+    assert metric.features == whole
 
 
 def test_figures_state_the_network():
