@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
@@ -47,7 +48,7 @@ def normalised(distribution: str) -> str:
 
 def announcements(entry_points: Iterable[metadata.EntryPoint] | None) -> list[Announcement]:
     """Every plugin announced, each once, in a fixed order; default: by what is installed."""
-    found = _installed() if entry_points is None else map(_announced, entry_points)
+    found = _installed() if entry_points is None else _announced(entry_points)
     first: dict[tuple[str, str, str], Announcement] = {}
     for one in found:
         # Nothing says that two plugins without a distribution come from the same one.
@@ -94,7 +95,7 @@ def _installed() -> Iterator[Announcement]:
     except Exception:  # one distribution's broken file stops the whole scan: go one by one
         yield from _one_by_one()
     else:
-        yield from map(_announced, entry_points)
+        yield from _announced(entry_points)
 
 
 def _one_by_one() -> Iterator[Announcement]:
@@ -114,18 +115,18 @@ def _one_by_one() -> Iterator[Announcement]:
                 yield Announcement(name, name, version, None, why)
 
 
-def _announced(entry_point: metadata.EntryPoint) -> Announcement:
-    name, version = _identity(getattr(entry_point, "dist", None))
-    return Announcement(entry_point.name, name, version, entry_point)
+def _announced(entry_points: Iterable[metadata.EntryPoint]) -> Iterator[Announcement]:
+    identity = lru_cache(None)(_identity)  # one distribution may announce many
+    for entry_point in entry_points:
+        name, version = identity(getattr(entry_point, "dist", None))
+        yield Announcement(entry_point.name, name, version, entry_point)
 
 
 def _identity(distribution: metadata.Distribution | None) -> tuple[str, str]:
     """(name, version) as far as the metadata says them."""
-    return _field(distribution, "Name"), _field(distribution, "Version")
-
-
-def _field(distribution: metadata.Distribution | None, key: str) -> str:
     try:
-        return (distribution.metadata[key] if distribution is not None else None) or UNKNOWN
+        said = None if distribution is None else distribution.metadata
+        name, version = ("", "") if said is None else (said["Name"], said["Version"])
     except Exception:  # metadata that is missing or no text: the plugin itself may still work
-        return UNKNOWN
+        return UNKNOWN, UNKNOWN
+    return name or UNKNOWN, version or UNKNOWN
