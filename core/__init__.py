@@ -56,12 +56,11 @@ if TYPE_CHECKING:
         EvaluationProtocol,
         evaluate_run,
         evaluation_folder,
-        finite,
         read_evaluation,
     )
     from .files.atomic import atomic_folder, replace_file, sweep, write_atomically
     from .files.cache_home import cache_home
-    from .files.json_file import JSONFileError, is_count, parse_json, read_json
+    from .files.json_file import JSONFileError, finite, is_count, parse_json, read_json
     from .files.lock import locked, take_lock
     from .objective.diffusion import Diffusion
     from .objective.looks import Looks, freed, standard_error
@@ -93,7 +92,7 @@ _PUBLIC = {
     "errors": "ConfigError ElbowroomError IncompatibleError PluginError did_you_mean",
     "files.atomic": "atomic_folder replace_file sweep write_atomically",
     "files.cache_home": "cache_home",
-    "files.json_file": "JSONFileError is_count parse_json read_json",
+    "files.json_file": "JSONFileError finite is_count parse_json read_json",
     "files.lock": "locked take_lock",
     "randomness.categorical": "draw_categorical",
     "randomness.generators": "kept_generators seed_generators",
@@ -143,9 +142,7 @@ _PUBLIC = {
     "sampling.picture": "has_picture pixels",
     "training.signals": "Interrupt",
     "training.step": "Training",
-    "evaluation.evaluation": (
-        "EvaluationProtocol evaluate_run evaluation_folder finite read_evaluation"
-    ),
+    "evaluation.evaluation": ("EvaluationProtocol evaluate_run evaluation_folder read_evaluation"),
 }
 """Module -> the names in it that are public."""
 

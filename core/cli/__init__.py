@@ -22,7 +22,7 @@ from .options import (
     Seed,
     Trust,
 )
-from .output import complain, console, number, print_json, table
+from .output import complain, console, number, print_json, progress_bars, table
 
 __all__ = [
     "JSON",
@@ -42,5 +42,6 @@ __all__ = [
     "main",
     "number",
     "print_json",
+    "progress_bars",
     "table",
 ]

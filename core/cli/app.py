@@ -7,7 +7,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import evaluate, explain, export, plugins, presets, sample, train
+from .doctor import doctor
+from .evaluate import evaluate
+from .explain import explain
+from .export import export
+from .plugins import plugins
+from .presets import presets
+from .sample import sample
+from .train import train
 
 
 class Commands(TyperGroup):
@@ -59,8 +66,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for _command in (plugins, presets, explain, train, sample, evaluate, export):
-    _command.register(app)
+_plugins = typer.Typer()
+_plugins.callback(invoke_without_command=True)(plugins)
+_plugins.command()(doctor)
+app.add_typer(_plugins, name="plugins")
+for _command in (presets, explain, train, sample, evaluate, export):
+    app.command()(_command)
 
 
 def _version(wanted: bool) -> None:

@@ -17,11 +17,6 @@ Load = Annotated[
 ]
 
 
-def register(plugins: typer.Typer) -> None:
-    """Add the command to ``elbowroom plugins``."""
-    plugins.command("doctor")(doctor)
-
-
 def doctor(load: Load = False, json: JSON = False) -> None:
     """Import time, API version and components of each plugin; shadowed and broken names.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -22,17 +21,9 @@ from .options import (
     Seed,
     Trust,
 )
-from .output import console, number, print_json, table
-
-if TYPE_CHECKING:
-    from ..evaluation.evaluation import Progress
+from .output import console, number, print_json, progress_bars, table
 
 FAILED = 1  # a metric did: what the others say is written all the same
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("evaluate")(evaluate)
 
 
 def evaluate(
@@ -69,7 +60,8 @@ def evaluate(
         checkpoint=checkpoint,
         precision=precision,  # type: ignore[arg-type]  # checked there
     )
-    with showing_progress() as progress:
+    with progress_bars() as bars:
+        task = bars.add_task("evaluating", total=None)
         report = evaluate_run(
             run,
             tuple(overrides or ()),
@@ -78,7 +70,9 @@ def evaluate(
             batch_size=batch_size or EVALUATION_BATCH,
             device=device,
             trust=trust,
-            progress=progress,
+            progress=lambda what, done, of: bars.update(
+                task, description=what, completed=done, total=of
+            ),
         )
     if json:
         print_json({"folder": str(report.folder), **report.record})
@@ -87,25 +81,6 @@ def evaluate(
         console().print(f"written to {report.folder / 'figures.json'}", markup=False)
     if report.failed:
         raise typer.Exit(FAILED)
-
-
-@contextmanager
-def showing_progress() -> Iterator[Progress]:
-    """A live bar on stderr where that is a terminal; silence elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    err = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bars(
-        *columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal
-    ) as bars:
-        task = bars.add_task("evaluating", total=None)
-
-        def progress(what: str, done: int, of: int) -> None:
-            bars.update(task, description=what, completed=done, total=of)
-
-        yield progress
 
 
 def _print(record: Mapping[str, Any]) -> None:

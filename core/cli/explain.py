@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .options import JSON
+from .options import JSON, Changes, Config
 from .output import console, print_json, table
 
 if TYPE_CHECKING:
     from ..config.explain import Explanation
     from ..contracts.dataset import DataSpec
 
-Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like process=gaussian train.steps=10."),
-]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("explain")(explain)
-
-
-def explain(config: Config, overrides: Overrides = None, json: JSON = False) -> None:
+def explain(config: Config, overrides: Changes = None, json: JSON = False) -> None:
     """The resolved config, who supplies each component, the parameter count, the certificate.
 
     Example: elbowroom explain digits process=gaussian

@@ -7,20 +7,10 @@ from typing import Annotated
 
 import typer
 
-from .options import JSON, Trust
+from .options import JSON, Checkpoint, Overrides, Run, Trust
 from .output import console, print_json
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
 Out = Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; new or empty.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like sampler.steps=32."),
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("export")(export)
 
 
 def export(
@@ -33,9 +23,7 @@ def export(
             "--to", metavar="FORMAT", help="An exporter, like diffusers. Default: the only one."
         ),
     ] = None,
-    checkpoint: Annotated[
-        str, typer.Option(metavar="WHICH", help="best, last or a step.")
-    ] = "best",
+    checkpoint: Checkpoint = "best",
     trust: Trust = False,
     json: JSON = False,
 ) -> None:

@@ -16,6 +16,11 @@ Precision = Annotated[
     str, typer.Option(help="Of the network: float32, or bfloat16 as in training.")
 ]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like process=gaussian train.steps=10."),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like sampler.steps=32."),

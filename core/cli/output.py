@@ -12,6 +12,8 @@ from typing import IO, Any
 
 import typer
 
+from ..files.json_file import finite
+
 _documents: list[IO[str]] = []  # where JSON goes, if not to standard output
 
 
@@ -49,17 +51,6 @@ def print_json(value: Any) -> None:
     typer.echo(text, file=_documents[-1] if _documents else None)
 
 
-def finite(value: Any) -> Any:
-    """``value`` with NaN and infinities as None."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return value
-
-
 def console(*, stderr: bool = False) -> Any:
     """A rich console that does not guess at words and wraps only for a terminal."""
     from rich.console import Console
@@ -67,6 +58,17 @@ def console(*, stderr: bool = False) -> Any:
     file = sys.stderr if stderr else sys.stdout
     width = None if file.isatty() else 120
     return Console(file=file, highlight=False, soft_wrap=not file.isatty(), width=width)
+
+
+def progress_bars() -> Any:
+    """Live bars on stderr where that is a terminal; silence elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    err = console(stderr=True)
+    words = TextColumn("{task.description}", markup=False)
+    columns = (words, BarColumn(), MofNCompleteColumn(), Left(elapsed_when_finished=True))
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
 def table(title: str, *columns: str) -> Any:

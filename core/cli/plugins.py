@@ -6,20 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import doctor
 from .options import JSON
 from .output import console, print_json, table
 
 if TYPE_CHECKING:
     from ..registry.components import Plugin, Registry
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command and its sub-command."""
-    group = typer.Typer()
-    group.callback(invoke_without_command=True)(plugins)
-    doctor.register(group)
-    app.add_typer(group, name="plugins")
 
 
 def plugins(context: typer.Context, json: JSON = False) -> None:

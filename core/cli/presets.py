@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import typer
-
 from .options import JSON
 from .output import console, print_json, table
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("presets")(list_presets)
-
-
-def list_presets(json: JSON = False) -> None:
+def presets(json: JSON = False) -> None:
     """Configs shipped with elbowroom and its plugins; name one where a CONFIG is asked for.
 
     Example: elbowroom explain digits process=gaussian
     """
     from rich.text import Text
 
-    from ..config.preset import presets
+    from ..config.preset import presets as named_configs
 
-    found = presets()
+    found = named_configs()
     if json:
         print_json(
             {

@@ -7,21 +7,13 @@ from typing import Annotated
 
 import typer
 
-from .options import JSON, Device, Precision, Trust
+from .options import JSON, Checkpoint, Device, Overrides, Precision, Run, Trust
 from .output import console, print_json
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("sample")(sample)
-
-
 def sample(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like sampler.steps=32."),
-    ] = None,
+    run: Run,
+    overrides: Overrides = None,
     count: Annotated[int, typer.Option(metavar="N", min=1, help="How many.")] = 64,
     label: Annotated[
         list[str] | None,
@@ -34,9 +26,7 @@ def sample(
         int, typer.Option(metavar="N", min=1, help="How many at once; changes no sample.")
     ] = 64,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: RUN/samples.")] = None,
-    checkpoint: Annotated[
-        str, typer.Option(metavar="WHICH", help="best, last or a step.")
-    ] = "best",
+    checkpoint: Checkpoint = "best",
     device: Device = None,
     precision: Precision = "float32",
     trust: Trust = False,
@@ -62,7 +52,7 @@ def sample(
         trust=trust,
     )
     if json:
-        print_json(report.plain())
+        print_json(report.record())
         return
     show = console()
     for name, path in report.paths.items():

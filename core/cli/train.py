@@ -9,26 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import JSON, Device, Trust
+from .options import JSON, Changes, Device, Trust
 from .output import console, print_json
 
 if TYPE_CHECKING:
     from ..training.loop import RunResult
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("train")(train)
-
-
 def train(
     config: Annotated[
         str | None, typer.Argument(metavar="[CONFIG]", help="A YAML file or a preset's name.")
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like process=gaussian."),
-    ] = None,
+    overrides: Changes = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="The run's folder, a new one. Default: runs/NAME-TIME."),

@@ -59,7 +59,7 @@ def _protocol(build: Callable[[], Metric], samples: torch.Tensor) -> None:
     metric.update(samples, None)
     for name, figure in _said(metric).items():
         try:
-            json.dumps(figure.plain())
+            json.dumps(figure.record())
         except (TypeError, ValueError) as error:
             raise AssertionError(f"{name} cannot: {error}.") from None
 

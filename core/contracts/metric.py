@@ -44,7 +44,7 @@ class Figure:
     of: Mapping[str, Any] = attrs.Factory(dict)  # protocol: feature network, reference split, ...
     knows_nothing: float | None = None  # what a model gets to which every value is equally likely
 
-    def plain(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """The same as JSON data."""
         vacuous = is_vacuous(self.value, self.better, self.knows_nothing)
         return {**attrs.asdict(self, recurse=False), "of": dict(self.of), "vacuous": vacuous}
@@ -59,7 +59,7 @@ class Display:
     """In every table, not in a terminal's (it is narrow), or only where all figures are listed."""
     ranked: bool = True  # is the best of several models marked?
 
-    def plain(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """The same as JSON data."""
         return attrs.asdict(self)
 

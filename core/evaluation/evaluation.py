@@ -37,7 +37,7 @@ from ..contracts.dataset import Dataset
 from ..contracts.metric import EVALUATION_BATCH, Figure, Metric, Subject, as_figure
 from ..errors import ElbowroomError, IncompatibleError, PluginError
 from ..files.atomic import replace_file
-from ..files.json_file import JSONFileError, is_count, read_json
+from ..files.json_file import JSONFileError, finite, is_count, read_json
 from ..objective.diffusion import Diffusion
 from ..randomness.noise import Noise
 from ..registry.component import cause
@@ -66,7 +66,7 @@ class EvaluationProtocol:
         default="float32", validator=lambda _, __, value: check_precision(value)
     )
 
-    def plain(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """The same as JSON data."""
         return {**attrs.asdict(self), "metrics": list(self.metrics)}
 
@@ -115,10 +115,10 @@ class Evaluation:
     calls_mean: float | None  # network calls a sample; None: none was drawn
     seconds: Mapping[str, float]  # of sampling and of everything else
 
-    def plain(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """The same as JSON data."""
         return {
-            "figures": {name: figure.plain() for name, figure in self.figures.items()},
+            "figures": {name: figure.record() for name, figure in self.figures.items()},
             "skipped": dict(self.skipped),
             "failed": dict(self.failed),
             "calls_mean": self.calls_mean,
@@ -340,10 +340,10 @@ def evaluate_run(
         "format": FORMAT,
         "step": loaded.checkpoint.step,
         "overrides": list(overrides),
-        "protocol": protocol.plain(),
+        "protocol": protocol.record(),
         "parameters": sum(p.numel() for p in loaded.model.denoiser.parameters()),
         "train_seconds": loaded.checkpoint.state.seconds,
-        **found.plain(),
+        **found.record(),
         "reverse": None,
         "config": to_plain(config),
     }
@@ -416,17 +416,6 @@ def _is_whole(record: Mapping[str, Any]) -> bool:
 
 
 _FIGURE = {"value", "standard_error", "better", "floor", "of"}
-
-
-def finite(value: Any) -> Any:
-    """Plain data that strict JSON can say: NaN and infinities become None."""
-    if isinstance(value, float):
-        return value if value - value == 0 else None
-    if isinstance(value, Mapping):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return value
 
 
 __all__ = [

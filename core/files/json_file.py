@@ -7,6 +7,8 @@ was written in. Whatever it is, the answer is a value or one sentence.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,17 @@ def read_json(path: Path) -> Any:
         raise JSONFileError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise JSONFileError(f"{path} is not JSON: {error}") from None
+
+
+def finite(value: Any) -> Any:
+    """Plain data that strict JSON can say: NaN and infinities become None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
 
 
 def is_count(value: Any) -> bool:

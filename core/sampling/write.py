@@ -38,7 +38,7 @@ class SampleReport:
     calls_mean: float  # network calls a sample
     calls_most: int
 
-    def plain(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """The same as JSON data."""
         fields = attrs.asdict(self, recurse=False)
         return {**fields, "paths": {name: str(path) for name, path in self.paths.items()}}

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from elbowroom import python_form
-from elbowroom.cli import JSON, Device, Features, Metrics, Samples, console, print_json, table
+from elbowroom.cli import (
+    JSON,
+    Device,
+    Features,
+    Metrics,
+    Samples,
+    console,
+    print_json,
+    progress_bars,
+    table,
+)
 
 if TYPE_CHECKING:
     from .comparison import Cell, Comparison, State
@@ -143,17 +153,11 @@ def watching(
     cells: Sequence[Cell],
 ) -> Iterator[Callable[[Mapping[str, State]], None]]:
     """A bar for each running point on a terminal, a line for each event elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    err = console(stderr=True)
     labels = {cell.name: f"{cell.label} · seed {cell.seed}" for cell in cells}
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal
-    ) as bars:
+    with progress_bars() as bars:
         whole = bars.add_task("points", total=len(cells))
         tasks: dict[str, Any] = {}
-        lines = _Lines(labels, err)
+        lines = _Lines(labels, bars.console)
 
         def watch(states: Mapping[str, State]) -> None:
             over = [name for name, state in states.items() if state.status in _OVER]

@@ -83,7 +83,7 @@ class Point:
         return {
             "config": to_plain(self.config),
             "folder": str(self.folder.resolve()),
-            "protocol": self.protocol.plain(),
+            "protocol": self.protocol.record(),
             "like": None if self.like is None else str(self.like.resolve()),
             "device": self.device,
         }
@@ -154,7 +154,7 @@ class Point:
         if not self.trained:
             return None
         found = read_evaluation(folder)
-        plain = json.loads(json.dumps(asked.plain()))
+        plain = json.loads(json.dumps(asked.record()))
         if found is None or {"precision": "float32", **found["protocol"]} != plain:
             return None
         return found if self._is_of_the_end(found) else None

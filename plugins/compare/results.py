@@ -70,7 +70,7 @@ def collect(
             "overrides": list(comparison.overrides),
             "vary": {axis.key: list(axis.values) for axis in comparison.axes},
             "seeds": sorted({cell.seed for cell in cells}),
-            "protocol": comparison.protocol.plain(),
+            "protocol": comparison.protocol.record(),
             "points": points,
             "groups": groups,
             "display": displays(comparison),
@@ -352,7 +352,7 @@ def displays(comparison: Comparison) -> dict[str, Any]:
         metrics = comparison.protocol.build().values()
     except ElbowroomError:  # each point says why
         return {}
-    return {name: one.plain() for metric in metrics for name, one in metric.display.items()}
+    return {name: one.record() for metric in metrics for name, one in metric.display.items()}
 
 
 def title_of(results: Mapping[str, Any], name: str) -> str:

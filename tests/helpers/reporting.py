@@ -17,7 +17,7 @@ from elbowroom.plugins.metrics.neighbours import Neighbours
 from elbowroom.sampling.filmstrip import save_small_png
 
 METRICS = (BitsPerDim, FID, InceptionScore, Neighbours)
-DISPLAY = {name: one.plain() for metric in METRICS for name, one in metric.display.items()}
+DISPLAY = {name: one.record() for metric in METRICS for name, one in metric.display.items()}
 NASTY = "<script>window.hacked = 1</script>\"'&"
 
 

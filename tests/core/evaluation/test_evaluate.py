@@ -257,7 +257,7 @@ def test_a_metric_that_fails_loses_nothing_of_the_others(at):
     assert found.figures.keys() == {"mean", "one"}
     (why,) = found.failed.values()
     assert why.startswith("ZeroDivisionError: by nought (") and "test_evaluate.py, line" in why
-    assert found.plain()["failed"] == found.failed
+    assert found.record()["failed"] == found.failed
 
 
 def test_a_failed_metric_ends_the_command_with_1_after_the_rest_is_written(run, tmp_path):

@@ -35,8 +35,8 @@ def test_a_figure_says_whether_it_is_vacuous():
     assert is_vacuous(0.9, "higher", 1.0) and not is_vacuous(1.1, "higher", 1.0)
     assert not is_vacuous(9.0, "lower", None) and not is_vacuous(9.0, None, 1.0)
     assert not is_vacuous(None, "lower", 1.0)
-    assert Figure(5.0, better="lower", knows_nothing=4.0).plain()["vacuous"] is True
-    assert Figure(5.0).plain()["vacuous"] is False
+    assert Figure(5.0, better="lower", knows_nothing=4.0).record()["vacuous"] is True
+    assert Figure(5.0).record()["vacuous"] is False
 
 
 def test_results_know_what_knowing_nothing_costs(found):
@@ -113,7 +113,7 @@ def test_an_evaluation_says_it_too(capsys, monkeypatch):
     """A column for what knowing nothing costs, and a line for a figure that is worse."""
     monkeypatch.setenv("COLUMNS", "160")
     bits = Figure(6.1, better="lower", of={"split": "9 test examples"}, knows_nothing=4.0)
-    figures = {"bits_per_dim": bits.plain(), "is": Figure(6.0, better="higher").plain()}
+    figures = {"bits_per_dim": bits.record(), "is": Figure(6.0, better="higher").record()}
     record = {
         "figures": figures,
         "calls_mean": None,

@@ -167,7 +167,7 @@ def test_sampling_a_run_writes_what_it_says(tmp_path, process):
     with Image.open(report.paths["animation"]) as film:
         assert film.format == "GIF"
         assert 2 <= film.n_frames <= 50
-    assert json.dumps(report.plain())
+    assert json.dumps(report.record())
     assert report.step == 30
 
 

@@ -191,7 +191,7 @@ def test_every_point_is_a_normal_run(compared):
     for cell in cells:
         assert checkpoints(cell.folder / "checkpoints")[-1].step == 4
         record = read_evaluation(evaluation_folder(cell.folder))
-        assert record["protocol"] == json.loads(json.dumps(PROTOCOL.plain()))
+        assert record["protocol"] == json.loads(json.dumps(PROTOCOL.record()))
 
 
 def test_what_is_finished_is_not_run_again(compared):
@@ -505,7 +505,7 @@ def test_the_best_is_the_lowest_or_the_highest():
         )
     ]
     assert best_of({"groups": groups}) == {"fid": 1, "is": 0}
-    display = {"is": Display("IS", ranked=False).plain()}
+    display = {"is": Display("IS", ranked=False).record()}
     assert best_of({"groups": groups, "display": display}) == {"fid": 1}
 
 
@@ -518,7 +518,7 @@ def test_a_metric_says_how_its_figures_are_shown():
     }
     results = {
         "groups": [{"figures": dict.fromkeys("abcd")}],
-        "display": {name: one.plain() for name, one in display.items()},
+        "display": {name: one.record() for name, one in display.items()},
     }
     assert shown_figures(results) == {"a": "A", "b": "B", "d": "d"}
     assert shown_figures(results, narrow=True) == {"a": "A", "d": "d"}
@@ -602,7 +602,7 @@ def test_the_command_ends_with_a_table_and_files(tmp_path):
 def test_equal_protocols_compare_equal():
     """What decides whether a point is run again survives being written down."""
     one = EvaluationProtocol(metrics=({"name": "kid", "block": 5}, "fid"), features="inception")
-    plain = json.loads(json.dumps(one.plain()))
+    plain = json.loads(json.dumps(one.record()))
     assert EvaluationProtocol(**{**plain, "metrics": tuple(plain["metrics"])}) == one
 
 
