@@ -83,7 +83,9 @@ if TYPE_CHECKING:
     from .runs.load import Loaded, load_run
     from .runs.ranks import Ranks
     from .sampling.drawing import Labels, draw
-    from .sampling.picture import has_picture, pixels
+    from .sampling.picture import has_picture, pixels, save_png, tiled
+    from .sampling.write import sample_run
+    from .training.run import reproduce
     from .training.signals import Interrupt
     from .training.step import Training
 
@@ -139,7 +141,9 @@ _PUBLIC = {
     "runs.load": "Loaded load_run",
     "runs.ranks": "Ranks",
     "sampling.drawing": "Labels draw",
-    "sampling.picture": "has_picture pixels",
+    "sampling.picture": "has_picture pixels save_png tiled",
+    "sampling.write": "sample_run",
+    "training.run": "reproduce",
     "training.signals": "Interrupt",
     "training.step": "Training",
     "evaluation.evaluation": ("EvaluationProtocol evaluate_run evaluation_folder read_evaluation"),
@@ -278,8 +282,11 @@ __all__ = [
     "refuse_if_forbidden",
     "remember_code",
     "replace_file",
+    "reproduce",
     "resume",
     "sample",
+    "sample_run",
+    "save_png",
     "seed_generators",
     "settled",
     "slack_on_run",
@@ -289,6 +296,7 @@ __all__ = [
     "survey_steps",
     "sweep",
     "take_lock",
+    "tiled",
     "to_plain",
     "train",
     "weights_digest",

@@ -3,24 +3,104 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import attrs
-from mkdocs.structure.files import File, Files
+import elbowroom
+from elbowroom import KINDS, Kind
+
+if TYPE_CHECKING:
+    from mkdocs.structure.files import Files
+
+TITLES = {
+    "api": "The verbs",
+    "errors": "Errors",
+    "files": "Files and locks",
+    "randomness": "Random numbers",
+    "contracts": "Values that contracts exchange",
+    "objective": "The objective",
+    "certificate": "The certificate",
+    "registry": "The registry",
+    "config": "Configs",
+    "runs": "Runs",
+    "conformance": "Conformance",
+    "sampling": "Sampling",
+    "training": "Training",
+    "evaluation": "Evaluation",
+    "cli": "For authors of commands",
+}
+"""Room -> the title of its page."""
+
+
+def on_config(config: Any) -> Any:
+    """Add the pages of contracts and rooms to the site's contents."""
+    (reference,) = (part["Reference"] for part in config.nav if "Reference" in part)
+    contracts = [{_title(kind): f"reference/contracts/{name}.md"} for name, kind in KINDS.items()]
+    rooms = [{title: f"reference/api/{room}.md"} for room, title in TITLES.items()]
+    reference += [{"Contracts": contracts}, {"Public names": rooms}]
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages to the site."""
-    for name, page in (("configuration", configuration()), ("hooks", hooks())):
+    from mkdocs.structure.files import File
+
+    for name, page in pages().items():
         files.append(File.generated(config, f"reference/{name}.md", content=page))
     return files
 
 
+def pages() -> dict[str, str]:
+    """Every generated page, by its name."""
+    found = {"configuration": configuration(), "hooks": hooks()}
+    found |= {f"contracts/{name}": contract(kind) for name, kind in KINDS.items()}
+    return found | {f"api/{room}": public_names(room) for room in TITLES}
+
+
+def contract(kind: Kind) -> str:
+    """A contract with its theory, and who supplies such components."""
+    module, _, cls = kind.contract.partition(":")
+    members = sorted(public()[module], key=lambda name: name != cls)  # the contract first
+    supplied = elbowroom.installed().components(kind.name)
+    names = ", ".join(f"`{name}`" for name in supplied) or "none"
+    lines = [f"# {_title(kind)}", "", f"{kind.meaning}: hook `{kind.hook}`. Built in: {names}.", ""]
+    return "\n".join([*lines, *_members(module, members)])
+
+
+def public_names(room: str) -> str:
+    """What a room has of the public names, but for contracts, which have pages of their own."""
+    contracts = {kind.contract.partition(":")[0] for kind in KINDS.values()}
+    lines = [f"# {TITLES[room]}", ""]
+    for module, names in public().items():
+        if module.split(".")[1] == room and module not in contracts:
+            lines += _members(module, names)
+    return "\n".join(lines)
+
+
+def public() -> Mapping[str, list[str]]:
+    """Module -> its public names, in the order of the package's own table."""
+    from elbowroom import cli, conformance
+
+    table = elbowroom._PUBLIC  # the package's own
+    found = {f"elbowroom.{module}": names.split() for module, names in table.items()}
+    return found | {package.__name__: list(package.__all__) for package in (conformance, cli)}
+
+
+def _members(module: str, names: list[str]) -> list[str]:
+    """What mkdocstrings replaces by the module's docstring and these members."""
+    options = ["    options:", "      members:", *(f"        - {name}" for name in names)]
+    return [f"::: {module}", *options, ""]
+
+
+def _title(kind: Kind) -> str:
+    return kind.words.capitalize()
+
+
 def configuration() -> str:
     """Every section and every component's options."""
+    from elbowroom import installed
     from elbowroom.config.sections import Config, ObjectiveSection, Train
-    from elbowroom.registry.components import KINDS, installed
 
     lines = [
         "# Configuration",

@@ -1,0 +1,39 @@
+"""The generated reference has every public name, once."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import elbowroom as er
+
+from tests.rules.test_rooms import ROOMS
+
+SITE = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "site" / "reference.py"))
+
+
+def names(page: str) -> list[str]:
+    return re.findall(r"^        - (\w+)$", page, flags=re.MULTILINE)
+
+
+def test_every_room_has_a_page():
+    """In the rooms' order but for the verbs, which come first, and each with a text of its own."""
+    assert set(SITE["TITLES"]) == set(ROOMS)
+    assert all(names(SITE["public_names"](room)) for room in ROOMS)
+
+
+def test_every_public_name_is_on_one_page():
+    """A contract's page, or that of its room."""
+    pages = [SITE["contract"](kind) for kind in er.KINDS.values()]
+    pages += [SITE["public_names"](room) for room in ROOMS if room not in ("conformance", "cli")]
+    shown = [name for page in pages for name in names(page)]
+    assert sorted(shown) == sorted(set(er.__all__) - {"__version__"})
+
+
+def test_a_contracts_page_begins_with_the_contract():
+    """Its page says who supplies such components, too."""
+    for kind in er.KINDS.values():
+        page = SITE["contract"](kind)
+        assert names(page)[0] == kind.contract.rpartition(":")[2]
+        assert f"hook `{kind.hook}`" in page
