@@ -1,4 +1,4 @@
-"""Line charts as SVG: drawn here, coloured by the page's style, read out by its script."""
+"""Line charts: places in pixels; a template makes them SVG, the page's style colours them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 
 import attrs
-
-from .markup import Markup, joined, tag
 
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 48, 20, 26, 34
@@ -104,9 +102,55 @@ def short(value: float) -> str:
     return f"{value:.4g}"
 
 
+@attrs.frozen
+class Line:
+    """A series in pixels: polylines between gaps, and dots where values are few."""
+
+    colour: int
+    polylines: Sequence[str]
+    dots: Sequence[tuple[str, str]]
+
+    @classmethod
+    def of(cls, one: Series, x_axis: Axis, y_axis: Axis) -> Line:
+        """The series on these axes."""
+        runs: list[list[tuple[str, str]]] = [[]]
+        for x, y in zip(one.x, one.y, strict=True):
+            if y is not None and y_axis.holds(y):
+                runs[-1].append((f"{x_axis.place(x):.1f}", f"{y_axis.place(y):.1f}"))
+            elif runs[-1]:
+                runs.append([])
+        lines = [" ".join(",".join(place) for place in run) for run in runs if run]
+        dots = [place for run in runs for place in run if one.dots or len(run) == 1]
+        return cls(one.colour, lines, dots)
+
+
+@attrs.frozen
+class Chart:
+    """Lines between two axes."""
+
+    title: str
+    x_title: str
+    y_title: str
+    x: Axis
+    y: Axis
+    lines: Sequence[Line]
+    width: int = WIDTH
+    height: int = HEIGHT
+
+    @property
+    def x_ticks(self) -> list[tuple[str, str]]:
+        """(pixel, words)."""
+        return [(f"{self.x.place(value):.1f}", short(value)) for value in self.x.ticks()]
+
+    @property
+    def y_ticks(self) -> list[tuple[str, str]]:
+        """(pixel, words)."""
+        return [(f"{self.y.place(value):.1f}", short(value)) for value in self.y.ticks()]
+
+
 def chart(
     title: str, x_title: str, y_title: str, series: Sequence[Series], *, may_bend: bool = True
-) -> Markup | None:
+) -> Chart | None:
     """The picture of some lines; None where there is nothing to draw.
 
     With ``may_bend`` the upright axis is logarithmic where the values range widely.
@@ -121,51 +165,6 @@ def chart(
     usable = positive if len(positive) > 0.5 * len(ys) and min(ys) >= 0 else ys
     x_axis = Axis.over(xs, LEFT, WIDTH - RIGHT)
     y_axis = Axis.over(usable, HEIGHT - BOTTOM, TOP, may_bend=may_bend).with_room()
-    return tag(
-        "svg",
-        _grid(x_axis, y_axis, x_title, y_title),
-        [_line(one, x_axis, y_axis) for one in drawn],
-        tag("line", class_="cross", x1=0, x2=0, y1=TOP, y2=HEIGHT - BOTTOM),
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        role="img",
-        aria_label=title,
-        data_left=x_axis.start,
-        data_right=x_axis.end,
-        data_low=x_axis.low,
-        data_high=x_axis.high,
-    )
-
-
-def _grid(x_axis: Axis, y_axis: Axis, x_title: str, y_title: str) -> Markup:
-    marks = []
-    for value in y_axis.ticks():
-        y = f"{y_axis.place(value):.1f}"
-        marks.append(tag("line", class_="rule", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
-        marks.append(tag("text", short(value), x=LEFT - 6, y=y, class_="y"))
-    for value in x_axis.ticks():
-        x = f"{x_axis.place(value):.1f}"
-        marks.append(tag("text", short(value), x=x, y=HEIGHT - BOTTOM + 15, class_="x"))
     bent = " (log)" if y_axis.logarithmic else ""
-    marks.append(tag("text", x_title, x=WIDTH - RIGHT, y=HEIGHT - 4, class_="title end"))
-    marks.append(tag("text", y_title + bent, x=4, y=12, class_="title"))
-    return joined(*marks)
-
-
-def _line(one: Series, x_axis: Axis, y_axis: Axis) -> Markup:
-    """Polylines between gaps, and dots where values are few."""
-    runs: list[list[tuple[float, float]]] = [[]]
-    for x, y in zip(one.x, one.y, strict=True):
-        if y is not None and y_axis.holds(y):
-            runs[-1].append((x_axis.place(x), y_axis.place(y)))
-        elif runs[-1]:
-            runs.append([])
-    lines = [
-        tag("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in run)) for run in runs if run
-    ]
-    dots = [
-        tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=2.6)
-        for run in runs
-        for x, y in run
-        if one.dots or len(run) == 1
-    ]
-    return tag("g", lines, dots, class_=f"series c{one.colour % 8} d{one.colour // 8}")
+    lines = [Line.of(one, x_axis, y_axis) for one in drawn]
+    return Chart(title, x_title, y_title + bent, x_axis, y_axis, lines)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from ..results import over_training, shown_figures
-from .chart import Series, chart
-from .markup import Markup, tag
-from .parts import section, swatch
+from .chart import Chart, Series, chart
 
 _CHARTS = (
     (
@@ -50,9 +50,18 @@ _CHARTS = (
 )
 
 
-def curves_section(results: Mapping[str, Any]) -> tuple[Markup | None, dict[str, Any]]:
+@attrs.frozen
+class Drawn:
+    """A chart, with a few words on what it shows."""
+
+    name: str
+    drawn: Chart
+    words: str
+
+
+def curves(results: Mapping[str, Any]) -> dict[str, Any]:
     """The charts, and the values behind them by chart."""
-    cards, data = [], {}
+    charts, data = [], {}
     for name, title, x_title, y_title, words in (*_milestone_charts(results), *_CHARTS):
         series = [
             _series(k, group["label"], group["curves"][name])
@@ -60,27 +69,10 @@ def curves_section(results: Mapping[str, Any]) -> tuple[Markup | None, dict[str,
             if group["curves"].get(name)
         ]
         drawn = chart(title, x_title, y_title, series, may_bend=name != "elbo_by_level")
-        if drawn is None:
-            continue
-        data[name] = [[one.label, one.colour, list(one.x), list(one.y)] for one in series]
-        caption = tag("figcaption", tag("b", title), tag("span", words))
-        cards.append(tag("figure", caption, drawn, class_="chart", data_chart=name))
-    if not cards:
-        return None, data
-    legend = [
-        tag("button", swatch(k), group["label"], type="button", data_series=k, aria_pressed="true")
-        for k, group in enumerate(results["groups"])
-        if group["finished"]
-    ]
-    several = " Means over seeds." if len(results["seeds"]) > 1 else ""
-    shown = section(
-        "Curves",
-        "curves-section",
-        tag("div", legend, class_="legend"),
-        tag("div", cards, class_="charts"),
-        lead=f"Point at a chart to read it; press a name to hide its line.{several}",
-    )
-    return shown, data
+        if drawn is not None:
+            data[name] = [[one.label, one.colour, list(one.x), list(one.y)] for one in series]
+            charts.append(Drawn(name, drawn, words))
+    return {"charts": charts, "data": data}
 
 
 def _milestone_charts(results: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:

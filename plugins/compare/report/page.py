@@ -1,24 +1,25 @@
-"""The page itself: sections from top to bottom."""
+"""The page itself: templates, filled with what the results say.
+
+Every text is escaped unless it is a template's own: names and values may be a stranger's.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from elbowroom import write_atomically
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from .curves import curves_section
-from .differences import differences_section
-from .facts import budgets_section, details_section, paper_section, runs_section, unfinished_section
-from .figures import figures_section
-from .markup import Markup, joined, tag
-from .samples import samples_section
-from .weightings import weightings_section
+from ..results import paper_columns
+from .curves import curves
+from .samples import samples
+from .tables import amount, details, differences, figures
+from .weightings import weightings
 
 
 def write_report(results: Mapping[str, Any], out: Path) -> Path:
@@ -30,73 +31,50 @@ def write_report(results: Mapping[str, Any], out: Path) -> Path:
 
 def page(results: Mapping[str, Any], out: Path) -> str:
     """The whole page; pictures are looked for in the run folders under ``out``."""
-    style = (
-        resources.files("elbowroom.plugins.compare.report").joinpath("style.css").read_text("utf-8")
-    )
-    script = (
-        resources.files("elbowroom.plugins.compare.report").joinpath("script.js").read_text("utf-8")
-    )
+    script = _text("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # nothing may be fetched, and no script runs but ours, whatever a config's values say
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
         f"script-src 'sha256-{digest}'"
     )
-    curves, data = curves_section(results)
-    body = joined(
-        _header(results),
-        tag(
-            "main",
-            figures_section(results),
-            differences_section(results),
-            unfinished_section(results),
-            samples_section(results, out),
-            curves,
-            weightings_section(results),
-            budgets_section(results),
-            paper_section(results),
-            details_section(results),
-            runs_section(results),
-        ),
-        tag("footer", tag("p", f"elbowroom {results['elbowroom']}")),
-        tag("div", id="tip", hidden=True, role="status"),
-    )
-    head = joined(
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", results["title"]),
-        tag("style", Markup(style)),
-    )
-    values = Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
-    scripts = joined(
-        tag("script", values, type="application/json", id="curves"), tag("script", Markup(script))
-    )
-    return "<!doctype html>\n" + tag(
-        "html", tag("head", head), tag("body", body, scripts), lang="en"
+    template = templates().get_template("page.html")
+    return template.render(
+        results=results,
+        policy=policy,
+        style=_text("style.css"),
+        script=script,
+        title=_title(results),
+        summary=_summary(results),
+        figures=figures(results),
+        differences=differences(results),
+        unfinished=unfinished(results),
+        samples=samples(results, out),
+        curves=curves(results),
+        weightings=weightings(results),
+        equal=", ".join(f"{k} {amount(v)}" for k, v in results["budgets"]["same"].items()),
+        paper_columns=paper_columns(results),
+        details=details(results),
+        skipped={n: why for p in results["points"] for n, why in p["skipped"].items()},
     )
 
 
-def _header(results: Mapping[str, Any]) -> Markup:
-    points = results["points"]
-    done = sum(point["status"] == "finished" for point in points)
-    seeds = len(results["seeds"])
-    asked = results["protocol"]
-    data = (results["budgets"]["same"].get("data") or "").split(",")[0]
-    words = [
-        *([f"data: {data}"] if data else []),
-        f"{len(results['groups'])} models",
-        f"{seeds} seed{'s' if seeds > 1 else ''} each",
-        f"{done} of {len(points)} runs finished",
-        f"{asked['samples']} samples a run",
-    ]
-    return tag(
-        "header",
-        tag("p", "elbowroom · comparison", class_="eyebrow"),
-        tag("h1", _title(results)),
-        tag("p", " · ".join(words), class_="summary"),
+def templates() -> Environment:
+    """The templates in this folder; a name that is not there is an error in them."""
+    made = Environment(
+        loader=FunctionLoader(_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    made.filters["amount"] = amount
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return made
+
+
+def _text(name: str) -> str:
+    return resources.files("elbowroom.plugins.compare.report").joinpath(name).read_text("utf-8")
 
 
 def _title(results: Mapping[str, Any]) -> str:
@@ -104,3 +82,28 @@ def _title(results: Mapping[str, Any]) -> str:
     if not varied:
         return f"{results['source']}"
     return f"{' × '.join(varied).capitalize()}, on {results['source']}"
+
+
+def _summary(results: Mapping[str, Any]) -> list[str]:
+    points, seeds = results["points"], len(results["seeds"])
+    done = sum(point["status"] == "finished" for point in points)
+    data = (results["budgets"]["same"].get("data") or "").split(",")[0]
+    return [
+        *([f"data: {data}"] if data else []),
+        f"{len(results['groups'])} models",
+        f"{seeds} seed{'s' if seeds > 1 else ''} each",
+        f"{done} of {len(points)} runs finished",
+        f"{results['protocol']['samples']} samples a run",
+    ]
+
+
+def unfinished(results: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(run, what is the matter with it) of what did not finish, and of metrics that failed."""
+    ended, failed = [], []
+    for point in results["points"]:
+        run = f"{point['label']} · seed {point['seed']}"
+        if point["status"] != "finished":
+            why = f": {point['reason']}" if point["reason"] else ""
+            ended.append((run, f"{point['status']}{why}"))
+        failed += [(run, f"{n} failed: {why}") for n, why in point.get("failed", {}).items()]
+    return ended + failed

@@ -29,7 +29,7 @@ from elbowroom.plugins.compare.comparison import (
     run_comparison,
 )
 from elbowroom.plugins.compare.paper_table import ROWS
-from elbowroom.plugins.compare.report.facts import unfinished_section
+from elbowroom.plugins.compare.report.page import unfinished
 from elbowroom.plugins.compare.results import (
     as_csv,
     best_of,
@@ -366,7 +366,8 @@ def test_a_failed_metric_of_a_point_is_reported_and_tried_again(tmp_path):
     results = collect(made, cells, states)
     (point,) = results["points"]
     assert "bits_per_dim" in point["figures"] and point["failed"].keys() == {sick}
-    assert "unwell" in unfinished_section(results)
+    ((_, why),) = unfinished(results)
+    assert "unwell" in why
     again = Here()
     run_comparison(made, cells, again)
     assert again.ran == [cells[0].name]
