@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from .contracts.denoiser import Denoiser
     from .contracts.exporter import Exporter
     from .contracts.feature_network import FeatureNetwork, weights_digest
+    from .contracts.grid import EvenGrid, Grid
+    from .contracts.guidance import Guidance
     from .contracts.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
     from .contracts.level import Level, broadcast_over
     from .contracts.metric import Display, Figure, Metric, Subject, is_vacuous
+    from .contracts.normaliser import BatchMean, Normaliser
     from .contracts.observer import RunEvent
+    from .contracts.optimiser import Optimiser, Rates, Weights, layouts
     from .contracts.prediction import CategoricalPrediction, RealPrediction
     from .contracts.process import (
         Absorbing,
@@ -46,7 +50,8 @@ if TYPE_CHECKING:
         check_finite,
         check_range,
     )
-    from .contracts.sampler import GRIDS, Frame, Model, Sampler, Samples, SteppingSampler
+    from .contracts.rate_schedule import RateSchedule
+    from .contracts.sampler import Frame, Model, Sampler, Samples, SteppingSampler
     from .contracts.schedule import Schedule
     from .contracts.time_sampler import TimeSampler, stratified
     from .contracts.trajectory import Trajectory, level_precision
@@ -63,6 +68,7 @@ if TYPE_CHECKING:
     from .files.json_file import JSONFileError, finite, is_count, parse_json, read_json
     from .files.lock import locked, take_lock
     from .objective.diffusion import Diffusion
+    from .objective.guidance import ClassifierFree
     from .objective.looks import Looks, freed, standard_error
     from .objective.loss import Objective, Predict
     from .randomness.categorical import draw_categorical
@@ -105,13 +111,19 @@ _PUBLIC = {
     "contracts.denoiser": "Denoiser",
     "contracts.exporter": "Exporter",
     "contracts.feature_network": "FeatureNetwork weights_digest",
+    "contracts.normaliser": "BatchMean Normaliser",
+    "contracts.grid": "EvenGrid Grid",
+    "contracts.guidance": "Guidance",
+    "contracts.optimiser": "Optimiser Rates Weights layouts",
+    "contracts.rate_schedule": "RateSchedule",
+    "objective.guidance": "ClassifierFree",
     "contracts.launcher": "ENDS_WITH_INPUT Ended Job Launcher",
     "contracts.level": "Level broadcast_over",
     "contracts.metric": "Display Figure Metric Subject is_vacuous",
     "contracts.observer": "RunEvent",
     "contracts.prediction": "CategoricalPrediction RealPrediction",
     "contracts.process": "Absorbing Process Signature Step check_examples check_finite check_range",
-    "contracts.sampler": "Frame GRIDS Model Sampler Samples SteppingSampler",
+    "contracts.sampler": "Frame Model Sampler Samples SteppingSampler",
     "contracts.schedule": "Schedule",
     "contracts.time_sampler": "TimeSampler stratified",
     "contracts.trajectory": "Trajectory level_precision",
@@ -155,15 +167,16 @@ _HOMES = {name: module for module, names in _PUBLIC.items() for name in names.sp
 __all__ = [
     "END",
     "ENDS_WITH_INPUT",
-    "GRIDS",
     "KINDS",
     "PLUGIN_API",
     "SPLITS",
     "Absorbing",
     "Batch",
+    "BatchMean",
     "CategoricalPrediction",
     "Certificate",
     "Checkpoint",
+    "ClassifierFree",
     "Command",
     "Component",
     "ComponentSpec",
@@ -178,10 +191,13 @@ __all__ = [
     "ElbowroomError",
     "Ended",
     "EvaluationProtocol",
+    "EvenGrid",
     "Exporter",
     "FeatureNetwork",
     "Figure",
     "Frame",
+    "Grid",
+    "Guidance",
     "IncompatibleError",
     "Interrupt",
     "JSONFileError",
@@ -196,7 +212,9 @@ __all__ = [
     "Metric",
     "Model",
     "Noise",
+    "Normaliser",
     "Objective",
+    "Optimiser",
     "Origin",
     "Owner",
     "Parts",
@@ -204,6 +222,8 @@ __all__ = [
     "Predict",
     "Process",
     "Ranks",
+    "RateSchedule",
+    "Rates",
     "RealPrediction",
     "Registry",
     "RunError",
@@ -222,6 +242,7 @@ __all__ = [
     "Training",
     "Trajectory",
     "Weighting",
+    "Weights",
     "__version__",
     "assemble",
     "atomic_folder",
@@ -259,6 +280,7 @@ __all__ = [
     "isotonic_projection",
     "kept_generators",
     "lend_training",
+    "layouts",
     "level_precision",
     "levels_at",
     "listed",

@@ -84,7 +84,7 @@ def _process(config: Config, spec: DataSpec | None) -> Process:
 def build_model(parts: Parts) -> Diffusion:
     """The network and its objective; weights depend on the config's seed alone."""
     from ..objective.diffusion import Diffusion
-    from ..objective.loss import NORMALISERS, Objective
+    from ..objective.loss import Objective
     from ..randomness.generators import kept_generators, seed_generators
 
     config = parts.config
@@ -103,7 +103,7 @@ def build_model(parts: Parts) -> Diffusion:
         parts.weighting,
         config.objective.times.build(),
         steps=config.objective.steps,
-        normaliser=NORMALISERS[config.objective.normalise],
+        normaliser=config.objective.normalise.build(),
     )
     return Diffusion(objective, denoiser, parts.sampler)
 
@@ -117,9 +117,9 @@ def _check_sampler(sampler: Sampler, process: Process, config: Config) -> None:
             f"a process that is {', '.join(sorted(missing))}; '{name}' is "
             f"{', '.join(sorted(process.traits))}"
         )
-    if sampler.guidance != 1 and not config.train.label_dropout:
+    if sampler.is_guided and not config.train.label_dropout:
         raise IncompatibleError(
-            f"sampler.guidance={sampler.guidance:g} needs a model that was trained without its "
+            f"sampler.guidance={sampler.guidance} needs a model that was trained without its "
             "label now and then, and train.label_dropout is 0: set it to 0.1, say, and "
             "denoiser.null_class to true"
         )

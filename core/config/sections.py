@@ -66,16 +66,22 @@ class ObjectiveSection:
     times: Annotated[ComponentSpec, "time_sampler"] = attrs.field(
         metadata={"default": "stratified"}
     )
-    normalise: Literal["batch", "units"] = "batch"  # divide by examples, or by what was asked
+    normalise: Annotated[ComponentSpec, "normaliser"] = attrs.field(metadata={"default": "batch"})
 
 
 @attrs.frozen(kw_only=True)
 class Train:
-    """How the network is fitted: AdamW, a warm-up, then a cosine down to zero."""
+    """How the network is fitted."""
 
     steps: int = attrs.field(default=1000, validator=_steps)
     batch_size: int = attrs.field(default=128, validator=ge(1))  # over all ranks
+    optimiser: Annotated[ComponentSpec, "optimiser"] = attrs.field(
+        factory=lambda: component_spec("optimiser", "adamw"), metadata={"default": "adamw"}
+    )
     learning_rate: float = attrs.field(default=1e-3, validator=gt(0))
+    rate: Annotated[ComponentSpec, "rate_schedule"] = attrs.field(  # after the warm-up
+        factory=lambda: component_spec("rate_schedule", "cosine"), metadata={"default": "cosine"}
+    )
     warmup: int = attrs.field(default=100, validator=ge(0))
     betas: tuple[float, float] = attrs.field(default=(0.9, 0.99), validator=deep_iterable(_decay))
     weight_decay: float = attrs.field(default=0.03, validator=ge(0))

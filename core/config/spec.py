@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..errors import ConfigError, ElbowroomError
+from ..registry.components import installed
 from ..registry.reference import name_of
 from .schema import kind_of, options_of
 
@@ -117,7 +118,9 @@ def describe_instance(instance: Any) -> dict[str, Any]:
     cls = type(instance)
     if "<locals>" in cls.__qualname__:
         raise NotPlainError(f"{cls.__qualname__}, defined inside a function")
-    return {"name": name_of(cls), **_attributes(instance)}
+    kind = kind_of(cls)
+    known = None if kind is None else installed().name_of(kind, cls)
+    return {"name": known or name_of(cls), **_attributes(instance)}
 
 
 def _attributes(instance: Any) -> dict[str, Any]:

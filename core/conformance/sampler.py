@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..contracts.dataset import DataSpec
+from ..contracts.guidance import Guidance
 from ..contracts.level import Level
 from ..contracts.process import Process
 from ..contracts.sampler import Sampler
@@ -34,7 +35,7 @@ class OracleModel:
         """The exact prediction."""
         return self.table.predict(self.process)(z, level)
 
-    def guided(self, scale: float) -> OracleModel:
+    def guided(self, guidance: float | Guidance) -> OracleModel:
         """Itself: there are no labels to be guided by."""
         return self
 

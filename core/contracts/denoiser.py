@@ -22,9 +22,35 @@ from .process import Signature
 class Denoiser(nn.Module, ABC):
     """A network for one signature. Options are keyword arguments of ``__init__``."""
 
+    checkpoint_activations: bool | None = None
+    """Compute activations again in the backward pass; None: the network has no such switch."""
+
+    null_class: bool | None = None
+    """Is there a class for "no label", which label dropout needs? None: nobody has said."""
+
     def __init__(self, signature: Signature) -> None:
         super().__init__()
         self.signature = signature
 
     @abstractmethod
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor: ...
+
+    def hidden_weights(self) -> list[nn.Parameter]:
+        """Matrices of hidden layers, for optimisers that treat them apart.
+
+        By default the weights of linear layers inside lists of blocks: neither embeddings nor the
+        layers into and out of the network.
+        """
+        return _in_blocks(self)
+
+
+def hidden_weights(network: nn.Module) -> list[nn.Parameter]:
+    """Matrices of hidden layers of any network."""
+    return network.hidden_weights() if isinstance(network, Denoiser) else _in_blocks(network)
+
+
+def _in_blocks(network: nn.Module) -> list[nn.Parameter]:
+    lists = (module for module in network.modules() if isinstance(module, nn.ModuleList))
+    inside = {id(m) for blocks in lists for m in blocks.modules()}
+    linear = [m for m in network.modules() if isinstance(m, nn.Linear) and id(m) in inside]
+    return [p for layer in linear for name, p in layer.named_parameters() if name == "weight"]

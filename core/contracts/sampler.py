@@ -10,11 +10,13 @@ A path is streamed as :class:`Frame` objects; the last one holds the finished in
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
 
 from ..errors import AnswerError
+from .grid import EvenGrid, Grid
+from .guidance import Guidance
 from .level import Level
 from .trajectory import Trajectory, level_precision
 
@@ -40,8 +42,8 @@ class Model(Protocol):
     def predict(self, z: Tensor, level: Level, cond: Tensor | None) -> Any:
         """The prediction at z, level and condition, all of the same batch."""
 
-    def guided(self, scale: float) -> Model:
-        """The same model under classifier-free guidance of this scale."""
+    def guided(self, guidance: float | Guidance) -> Model:
+        """The same model, guided; a number is the scale of classifier-free guidance."""
 
 
 @attrs.frozen(eq=False)
@@ -62,19 +64,32 @@ class Samples:
     calls: Tensor  # [B] network calls each took
 
 
+def _a_grid(_: Any, __: Any, value: Any) -> None:
+    if not isinstance(value, Grid):
+        raise TypeError(f"grid {value!r} is no elbowroom.Grid; names are for configs")
+
+
+def _scale_or_guidance(_: Any, __: Any, value: Any) -> None:
+    if not isinstance(value, Guidance) and not value >= 0:
+        raise ValueError(f"guidance {value!r} must be a scale >= 0, or a guidance")
+
+
 @attrs.frozen
 class Sampler(ABC):
     """A grid and a step rule. ``needs`` is what it asks of a process's traits.
 
     ``guidance`` above 1 pushes samples towards their label, away from what the model says
-    without one (see :mod:`elbowroom.objective.guidance`); 1 is the model itself.
+    without one (see :mod:`elbowroom.objective.guidance`); 1 is the model itself. Instead of the
+    scale of classifier-free guidance it may be another :class:`~elbowroom.Guidance`.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
     steps: int = attrs.field(default=256, validator=attrs.validators.ge(1))
-    grid: Literal["uniform", "cosine", "log-snr", "rho"] = "uniform"
-    guidance: float = attrs.field(default=1.0, kw_only=True, validator=attrs.validators.ge(0))
+    grid: Grid = attrs.field(factory=EvenGrid, validator=_a_grid)
+    guidance: float | Guidance = attrs.field(
+        default=1.0, kw_only=True, validator=_scale_or_guidance
+    )
 
     @abstractmethod
     def frames(
@@ -93,12 +108,17 @@ class Sampler(ABC):
 
     def levels(self, model: Model) -> Level:
         """The T + 1 levels of the grid, [T + 1] float64, from noise to data."""
-        t = GRIDS[self.grid](self.steps, model.schedule)
+        t = self.grid.times(self.steps, model.schedule)
         return Level.of(t, model.schedule, model.process)
+
+    @property
+    def is_guided(self) -> bool:
+        """Does it ask more of the model than the model itself says?"""
+        return isinstance(self.guidance, Guidance) or self.guidance != 1
 
     def path(self, model: Model, noise: Noise, cond: Tensor | None) -> Trajectory:
         """What stays the same from noise to data, guidance included."""
-        if self.guidance != 1:
+        if self.is_guided:
             model = model.guided(self.guidance)
         return Trajectory(model, noise, cond, self)
 
@@ -137,51 +157,3 @@ class SteppingSampler(Sampler):
             z = self.advance(path, z, path.together(one_by_one, i)).to(z.dtype)
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)
-
-
-def uniform_grid(steps: int, _: Schedule) -> Tensor:
-    """t falls evenly."""
-    import torch
-
-    return 1 - torch.arange(steps + 1, dtype=torch.float64) / steps
-
-
-def cosine_grid(steps: int, _: Schedule) -> Tensor:
-    """t = cos(pi/2 i/T): small steps near the noise."""
-    import torch
-
-    t = (torch.pi / 2 * torch.arange(steps + 1, dtype=torch.float64) / steps).cos()
-    t[-1] = 0.0
-    return t
-
-
-def log_snr_grid(steps: int, schedule: Schedule) -> Tensor:
-    """lambda rises evenly."""
-    import torch
-
-    low, high = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64))
-    part = torch.arange(steps + 1, dtype=torch.float64) / steps
-    return _pinned(schedule.time(low + part * (high - low)))
-
-
-def rho_grid(steps: int, schedule: Schedule, rho: float = 7.0) -> Tensor:
-    """sigma^(1/rho) falls evenly, sigma = e^(-lambda/2) (EDM)."""
-    import torch
-
-    root = (-schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64)) / (2 * rho)).exp()
-    part = torch.arange(steps + 1, dtype=torch.float64) / steps
-    return _pinned(schedule.time(-2 * rho * (root[0] + part * (root[1] - root[0])).log()))
-
-
-def _pinned(t: Tensor) -> Tensor:
-    """Exact ends, where the inverse is only nearly so."""
-    t[0], t[-1] = 1.0, 0.0
-    return t
-
-
-GRIDS = {
-    "uniform": uniform_grid,
-    "cosine": cosine_grid,
-    "log-snr": log_snr_grid,
-    "rho": rho_grid,
-}

@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..contracts.guidance import Guidance
 from ..contracts.level import Level
 from ..contracts.process import Process, check_examples
 from ..contracts.sampler import Sampler, Samples
 from ..contracts.schedule import Schedule
 from ..randomness.noise import Noise
-from .guidance import Guided
+from .guidance import ClassifierFree
 from .loss import Bound, Losses, Objective, bound
 
 
@@ -56,10 +57,11 @@ class Diffusion(nn.Module):
         check_examples(x, self.process.data)
         return self.process.encode(x)
 
-    def guided(self, scale: float) -> Diffusion:
+    def guided(self, guidance: float | Guidance) -> Diffusion:
         """The same model, its denoiser guided; nothing is copied."""
-        guided = Guided(self.denoiser, self.process.signature().classes, scale)
-        return Diffusion(self.objective, guided, self.sampler)
+        way = guidance if isinstance(guidance, Guidance) else ClassifierFree(guidance)
+        network = way(self.denoiser, self.process.signature().classes)
+        return Diffusion(self.objective, network, self.sampler)
 
     def forward(
         self,

@@ -11,10 +11,22 @@ label dropout, or its null label means nothing.
 
 from __future__ import annotations
 
+import attrs
 import torch
 from torch import Tensor, nn
 
+from ..contracts.guidance import Guidance
 from ..errors import ElbowroomError
+
+
+@attrs.frozen
+class ClassifierFree(Guidance):
+    """``scale`` times as far from no label as the label leads by itself."""
+
+    scale: float = attrs.field(default=2.0, validator=attrs.validators.ge(0))
+
+    def __call__(self, denoiser: nn.Module, classes: int | None) -> nn.Module:
+        return denoiser if self.scale == 1 else Guided(denoiser, classes, self.scale)
 
 
 class Guided(nn.Module):

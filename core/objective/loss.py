@@ -11,7 +11,6 @@ The bound on -log p(x) is the same line with w = 1, and the two boundary terms b
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ..contracts.level import Level, broadcast_over
+from ..contracts.normaliser import BatchMean, Normaliser
 from ..contracts.process import Process
 from ..contracts.schedule import Schedule
 from ..contracts.time_sampler import TimeSampler, stratified
@@ -28,41 +28,6 @@ from ..randomness.noise import Noise
 
 Predict = Callable[[Tensor, Level], Any]
 """(z, level) -> prediction: a network as the process reads it, its condition included."""
-
-
-class Normaliser(ABC):
-    """What the summed losses of a batch are divided by."""
-
-    @abstractmethod
-    def __call__(
-        self, losses: Tensor, units: Tensor, mean_over_ranks: Callable[[Tensor], Tensor]
-    ) -> Tensor:
-        """Per-example losses [B] and units [B] of this rank -> this rank's scalar loss.
-
-        The mean of these scalars over ranks is the loss of the global batch.
-        """
-
-
-class BatchMean(Normaliser):
-    """The number of examples: nats per example, an unbiased estimate of the objective."""
-
-    def __call__(
-        self, losses: Tensor, units: Tensor, mean_over_ranks: Callable[[Tensor], Tensor]
-    ) -> Tensor:
-        return losses.mean()
-
-
-class UnitMean(Normaliser):
-    """The number of units asked for in the global batch, as masked image models do."""
-
-    def __call__(
-        self, losses: Tensor, units: Tensor, mean_over_ranks: Callable[[Tensor], Tensor]
-    ) -> Tensor:
-        asked = mean_over_ranks(units.sum().to(losses.dtype))
-        return losses.sum() / asked.clamp(min=1)  # a batch that hides nothing asks for nothing
-
-
-NORMALISERS: dict[str, Normaliser] = {"batch": BatchMean(), "units": UnitMean()}
 
 
 @attrs.frozen(eq=False)

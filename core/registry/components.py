@@ -139,6 +139,12 @@ class Registry:
         folder = Path.cwd() if base is None else Path(base)
         return find_reference(kind, name, folder, vetting)
 
+    def name_of(self, kind: str, cls: type) -> str | None:
+        """The name that leads to a class, None where no plugin supplies it."""
+        reference = f"{cls.__module__}:{cls.__qualname__}"
+        named = self.components(kind).items()
+        return next((name for name, one in named if one.reference == reference), None)
+
     def _registered(self, kind: str, reference: str) -> Component | None:
         """The component whose class a reference names, where a plugin supplies that class."""
         for candidates in self._components[kind].values():

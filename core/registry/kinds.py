@@ -49,6 +49,16 @@ KINDS: Mapping[str, Kind] = _table(
         f"{_C}.time_sampler:TimeSampler",
         "At which times a training step looks",
     ),
+    Kind("normaliser", "normalisers", f"{_C}.normaliser:Normaliser", "What losses are divided by"),
+    Kind("grid", "grids", f"{_C}.grid:Grid", "At which times a sampler stops"),
+    Kind("guidance", "guidances", f"{_C}.guidance:Guidance", "Ways to follow a label more closely"),
+    Kind("optimiser", "optimisers", f"{_C}.optimiser:Optimiser", "From gradients to updates"),
+    Kind(
+        "rate_schedule",
+        "rate_schedules",
+        f"{_C}.rate_schedule:RateSchedule",
+        "The learning rate over a run",
+    ),
     Kind("dataset", "datasets", f"{_C}.dataset:Dataset", "Data sets"),
     Kind("metric", "metrics", f"{_C}.metric:Metric", "Measurements of samples"),
     Kind(

@@ -38,7 +38,7 @@ _ROOMS = {
     "sampling": "sampling=drawing picture reel=filmstrip trained_levels",
     "training": (
         "training=run fitting=loop update=step feed=batches ema window=log_window "
-        "fault=non_finite interrupt=signals validation learning_rate"
+        "fault=non_finite interrupt=signals validation"
     ),
     "evaluation": "evaluation",
     "cli": "cli.show=output",

@@ -26,7 +26,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -320,15 +319,3 @@ def load_weights(model: nn.Module, checkpoint: Checkpoint, part: str = "ema") ->
 def _few(names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return (", ".join(names[:3]) + more) or "nothing"
-
-
-@torch.no_grad()
-def optimiser_tensors(
-    optimiser: torch.optim.Optimizer, names: Mapping[int, str]
-) -> dict[str, Tensor]:
-    """The optimiser's state, as ``exp_avg.<parameter>``; ``names`` by the parameter's identity."""
-    return {
-        f"{key}.{names[id(parameter)]}": value
-        for parameter, state in optimiser.state.items()
-        for key, value in state.items()
-    }

@@ -301,7 +301,7 @@ class _Run:
     def fault(self, step: int) -> NonFiniteError:
         """Run the bad step again to see where it breaks, and write that down."""
         training, on = self.training, self.on
-        training.optimiser.zero_grad()
+        training.updates.zero_grad()
         losses = training.forward(step)
         with contextlib.suppress(RuntimeError):  # anomaly detection of the user's may raise here
             losses.loss.backward()

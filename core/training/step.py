@@ -16,6 +16,8 @@ from torch.distributed.tensor import DTensor
 
 from ..config.sections import Train
 from ..contracts.dataset import Dataset
+from ..contracts.denoiser import hidden_weights
+from ..contracts.optimiser import Optimiser, Rates, Weights, layouts
 from ..errors import IncompatibleError
 from ..objective.boundary import boundary
 from ..objective.diffusion import Diffusion
@@ -25,16 +27,15 @@ from ..runs.checkpoint import (
     Checkpoint,
     gathered,
     named_tensors,
-    optimiser_tensors,
     restore,
 )
 from ..runs.ranks import Ranks, spread, whole
 from ..runs.working import use_bfloat16
 from .batches import Feed, with_labels_dropped
 from .ema import EMA
-from .learning_rate import learning_rate
 from .log_window import Window
 from .non_finite import Guard
+from .updates import Updates
 
 
 class Training:
@@ -57,14 +58,7 @@ class Training:
         _set_up(model.denoiser, options, on.device)
         self.spread = spread(model, model.denoiser, options.parallel, on)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimiser = torch.optim.AdamW(
-            # a kernel takes sharded tensors or plain ones, not both
-            [{"params": group} for group in _by_kind(self.parameters)],
-            lr=options.learning_rate,
-            betas=options.betas,
-            weight_decay=options.weight_decay,
-            fused=True,
-        )
+        self.updates = _updates(model, self.parameters, options)
         self.ema = EMA(model, options.ema, options.ema_warmup)
         self.feed = Feed(data.split("train"), seed, options.batch_size, on)
         known = boundary(model, data.split("train"), on.device)
@@ -76,15 +70,10 @@ class Training:
         losses = self.forward(n)
         losses.loss.backward()
         norm = gradient_norm(self.parameters)
-        # torch.amp's way to tell a fused optimiser to leave everything as it is
-        # what fused kernels read; set by a gradient scaler otherwise, hence not declared
-        self.optimiser.found_inf = self.guard.look(losses.loss, norm)  # type: ignore[attr-defined]
+        unsound = self.guard.look(losses.loss, norm)
         if self.options.clip_norm is not None:
             clip(self.parameters, norm, self.options.clip_norm)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate(n)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
+        self.updates.step(n, skip=unsound)
         self.ema.update(n)
         self.window.add(losses, norm)
 
@@ -98,7 +87,7 @@ class Training:
 
     def rate(self, n: int) -> float:
         """The learning rate of update ``n``."""
-        return learning_rate(n, self.options.learning_rate, self.options.warmup, self.options.steps)
+        return self.updates.rate(self.options.learning_rate, n)
 
     # -- what a checkpoint holds of it
 
@@ -109,7 +98,7 @@ class Training:
         return {
             "model": model,
             "ema": {name: ema.get(name, tensor) for name, tensor in model.items()},
-            "optimiser": gathered(optimiser_tensors(self.optimiser, self._names()), self.on),
+            "optimiser": gathered(self.updates.tensors(self._names()), self.on),
             "window": {name: t.cpu() for name, t in self.window.tensors().items()},
         }
 
@@ -121,15 +110,8 @@ class Training:
         }
         restore(self.ema.average, averages, f"{checkpoint.path}/ema")
         saved, names = checkpoint.read("optimiser"), self._names()
-        for p in self.parameters:  # what AdamW makes at its first step
-            if f"step.{names[id(p)]}" not in saved:
-                continue  # it never had a gradient
-            self.optimiser.state[p] = {
-                "step": torch.zeros((), dtype=torch.float32, device=p.device),
-                "exp_avg": torch.zeros_like(p, memory_format=torch.preserve_format),
-                "exp_avg_sq": torch.zeros_like(p, memory_format=torch.preserve_format),
-            }
-        restore(optimiser_tensors(self.optimiser, names), saved, f"{checkpoint.path}/optimiser")
+        self.updates.prepare(saved, names)
+        restore(self.updates.tensors(names), saved, f"{checkpoint.path}/optimiser")
         self.window.restore(checkpoint.read("window"), f"{checkpoint.path}/window")
 
     def size(self) -> int:
@@ -150,7 +132,7 @@ def dropout_seed(seed: int, n: int, rank: int) -> int:
 def gradient_norm(parameters: list[nn.Parameter]) -> Tensor:
     """The length of all gradients together, the same on every rank."""
     norms = []
-    for group in _by_kind(parameters):
+    for group in layouts(parameters):
         gradients = [p.grad for p in group if p.grad is not None]
         if gradients:
             norms.append(whole(nn.utils.get_total_norm(gradients, foreach=True)))
@@ -164,18 +146,29 @@ def clip(parameters: list[nn.Parameter], norm: Tensor, largest: float) -> None:
     torch._foreach_mul_(parts, (largest / (norm + 1e-6)).clamp(max=1.0))
 
 
-def _by_kind(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Sharded parameters and plain ones."""
-    groups: tuple[list[nn.Parameter], list[nn.Parameter]] = ([], [])
-    for p in parameters:
-        groups[isinstance(p, DTensor)].append(p)
-    return [group for group in groups if group]
+def _updates(model: Diffusion, parameters: list[nn.Parameter], options: Train) -> Updates:
+    """The optimisers and rates that a run's options name."""
+    optimiser: Optimiser = options.optimiser.build()
+    if not optimiser.sharded and any(isinstance(p, DTensor) for p in parameters):
+        raise IncompatibleError(
+            f"train.parallel: fsdp splits matrices that optimiser {options.optimiser.name} needs "
+            "whole: use ddp, or another optimiser"
+        )
+    trained = {id(p) for p in parameters}
+    hidden = [p for p in hidden_weights(model.denoiser) if id(p) in trained]
+    rates = Rates(options.learning_rate, options.betas, options.weight_decay)
+    return Updates(
+        optimiser.build(Weights(parameters, hidden), rates),
+        options.rate.build(),
+        options.warmup,
+        options.steps,
+    )
 
 
 def _set_up(network: nn.Module, options: Train, device: torch.device) -> None:
     """How the network is run: options of the run, no forks of the network."""
     if options.checkpoint_activations:
-        if not hasattr(network, "checkpoint_activations"):
+        if getattr(network, "checkpoint_activations", None) is None:
             raise IncompatibleError(
                 f"train.checkpoint_activations: denoiser {type(network).__name__} has no such "
                 "switch (an attribute 'checkpoint_activations' that its forward pass reads)"

@@ -13,11 +13,21 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import attrs
 import torch
-from elbowroom import ElbowroomError, Frame, Level, Model, Noise, RealPrediction, Sampler
+from elbowroom import (
+    ElbowroomError,
+    EvenGrid,
+    Frame,
+    Grid,
+    Level,
+    Model,
+    Noise,
+    RealPrediction,
+    Sampler,
+)
 from torch import Tensor
 
 from .coordinates import coordinates, output_for
@@ -37,9 +47,7 @@ class DiffusersSampler(Sampler):
     needs: ClassVar[frozenset[str]] = frozenset({"real"})
 
     steps: int = attrs.field(default=20, validator=attrs.validators.ge(1))
-    grid: Literal["uniform", "cosine", "log-snr", "rho"] = attrs.field(  # the scheduler brings it
-        default="uniform", init=False
-    )
+    grid: Grid = attrs.field(factory=EvenGrid, init=False)  # the scheduler brings it
     scheduler: str = attrs.field(default="DPMSolverMultistepScheduler", kw_only=True)
     options: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
 

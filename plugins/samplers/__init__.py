@@ -19,3 +19,14 @@ def samplers() -> dict[str, str]:
         "ddim": f"{_HERE}.ddim:DDIM",
         "heun": f"{_HERE}.heun:Heun",
     }
+
+
+@hookimpl
+def grids() -> dict[str, str]:
+    """``uniform`` is what a sampler has that names none."""
+    return {
+        "uniform": "elbowroom.contracts.grid:EvenGrid",
+        "cosine": f"{_HERE}.grid:CosineGrid",
+        "log-snr": f"{_HERE}.grid:LogSNRGrid",
+        "rho": f"{_HERE}.grid:RhoGrid",
+    }

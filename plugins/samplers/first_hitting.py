@@ -12,11 +12,21 @@ tokens, tokens that follow each other share a call, at the moment of the first o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Frame, Level, Model, Noise, Sampler, Trajectory, draw_categorical
+from elbowroom import (
+    EvenGrid,
+    Frame,
+    Grid,
+    Level,
+    Model,
+    Noise,
+    Sampler,
+    Trajectory,
+    draw_categorical,
+)
 from torch import Tensor
 
 from .hidden import NEEDS, mask_of, revealed_share
@@ -28,9 +38,7 @@ class FirstHitting(Sampler):
 
     needs: ClassVar[frozenset[str]] = NEEDS
 
-    grid: Literal["uniform", "cosine", "log-snr", "rho"] = attrs.field(  # there is none to choose
-        default="uniform", init=False
-    )
+    grid: Grid = attrs.field(factory=EvenGrid, init=False)  # there is none to choose
 
     def frames(
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None

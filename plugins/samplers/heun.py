@@ -14,12 +14,14 @@ of the ``steps``: they take 2 steps - 1 calls, on a grid of as many levels.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import GRIDS, Level, Model, RealPrediction, Step, SteppingSampler, Trajectory
+from elbowroom import Grid, Level, Model, RealPrediction, Step, SteppingSampler, Trajectory
 from torch import Tensor
+
+from .grid import RhoGrid
 
 _not_negative = attrs.validators.ge(0.0)
 
@@ -31,7 +33,7 @@ class Heun(SteppingSampler):
     needs: ClassVar[frozenset[str]] = frozenset({"real"})
 
     steps: int = attrs.field(default=256, validator=attrs.validators.ge(2))
-    grid: Literal["uniform", "cosine", "log-snr", "rho"] = "rho"
+    grid: Grid = attrs.field(factory=RhoGrid)
     churn: float = attrs.field(default=0.0, validator=_not_negative)
     churn_min: float = attrs.field(default=0.0, validator=_not_negative)
     churn_max: float | None = attrs.field(  # None: no upper end
@@ -41,7 +43,7 @@ class Heun(SteppingSampler):
 
     def levels(self, model: Model) -> Level:
         """One for each step: the last goes from there to sigma = 0."""
-        t = GRIDS[self.grid](self.steps - 1, model.schedule)
+        t = self.grid.times(self.steps - 1, model.schedule)
         return Level.of(t, model.schedule, model.process)
 
     def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:

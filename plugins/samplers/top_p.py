@@ -13,7 +13,17 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import CategoricalPrediction, Frame, Level, Model, Noise, Process, Sampler, Schedule
+from elbowroom import (
+    CategoricalPrediction,
+    Frame,
+    Guidance,
+    Level,
+    Model,
+    Noise,
+    Process,
+    Sampler,
+    Schedule,
+)
 from torch import Tensor
 
 from .ancestral import Ancestral
@@ -53,9 +63,9 @@ class Likely:
         """The model's own."""
         return self.model.schedule
 
-    def guided(self, scale: float) -> Likely:
+    def guided(self, guidance: float | Guidance) -> Likely:
         """Guidance acts on the whole distribution, so it comes before the nucleus."""
-        return Likely(self.model.guided(scale), self.p)
+        return Likely(self.model.guided(guidance), self.p)
 
     def predict(self, z: Tensor, level: Level, cond: Tensor | None) -> LikelyPrediction:
         """The model's prediction, cut to the nucleus where it is read."""

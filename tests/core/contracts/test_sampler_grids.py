@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import pytest
 import torch
-from elbowroom import Noise
-from elbowroom.contracts.sampler import GRIDS
+from elbowroom import EvenGrid, Noise
 from elbowroom.contracts.trajectory import PathNoise
+from elbowroom.plugins.samplers.grid import CosineGrid, LogSNRGrid, RhoGrid
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
 from hypothesis import given
 from hypothesis import strategies as st
+
+GRIDS = {
+    "uniform": EvenGrid(),
+    "cosine": CosineGrid(),
+    "log-snr": LogSNRGrid(),
+    "rho": RhoGrid(),
+}
 
 SCHEDULES = [Cosine(), Linear(), VPCosine(), Flow(), EDM()]
 
@@ -76,7 +83,7 @@ def test_grids_agree_with_the_reference(grid, schedule, rows):
     """Times, visible shares and reveal probabilities are those of MD4's sampler."""
     from elbowroom.plugins.masked.process import Masked
 
-    times = GRIDS[grid](256, schedule)
+    times = GRIDS[grid].times(256, schedule)
     lam = schedule.log_snr(times)
     for i, t, s, a_t, a_s, reveal in rows:
         assert times[i].item() == pytest.approx(t, rel=1e-6, abs=1e-7)
@@ -93,7 +100,7 @@ def test_grids_agree_with_the_reference(grid, schedule, rows):
 @pytest.mark.parametrize("steps", [1, 2, 256])
 def test_grids_fall_from_one_to_zero(grid, schedule, steps):
     """A grid has steps + 1 times in float64, strictly falling, with exact ends."""
-    t = GRIDS[grid](steps, schedule)
+    t = GRIDS[grid].times(steps, schedule)
     assert t.shape == (steps + 1,)
     assert t.dtype == torch.float64
     assert (t[0], t[-1]) == (1.0, 0.0)
@@ -103,14 +110,14 @@ def test_grids_fall_from_one_to_zero(grid, schedule, steps):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_log_snr_grid_is_even_in_lambda(schedule):
     """lambda rises by the same amount in each step."""
-    lam = schedule.log_snr(GRIDS["log-snr"](40, schedule)).diff()
+    lam = schedule.log_snr(LogSNRGrid().times(40, schedule)).diff()
     assert torch.allclose(lam, lam.mean().expand(40), rtol=1e-6)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_rho_grid_is_even_in_a_root_of_sigma(schedule):
     """sigma^(1/7) falls by the same amount in each step, as in EDM."""
-    sigma = (-schedule.log_snr(GRIDS["rho"](40, schedule)) / 2).exp()
+    sigma = (-schedule.log_snr(RhoGrid().times(40, schedule)) / 2).exp()
     root = (sigma ** (1 / 7)).diff()
     assert torch.allclose(root, root.mean().expand(40), rtol=1e-6)
 

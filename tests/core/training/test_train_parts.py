@@ -12,12 +12,16 @@ import pytest
 import torch
 from elbowroom.contracts.dataset import Batch, Split
 from elbowroom.contracts.observer import RunEvent
+from elbowroom.plugins.rate_schedules.shapes import (
+    Constant,
+    Cosine,
+    WarmupStableDecay,
+)
 from elbowroom.randomness.generators import seed_generators
 from elbowroom.randomness.noise import Noise
 from elbowroom.runs.ranks import Ranks, blocks
 from elbowroom.training.batches import Feed, with_labels_dropped
 from elbowroom.training.ema import EMA
-from elbowroom.training.learning_rate import learning_rate
 from elbowroom.training.non_finite import Guard, numbers
 from elbowroom.training.observers import Observers
 from elbowroom.training.signals import Interrupt
@@ -42,18 +46,19 @@ CPU = Ranks(torch.device("cpu"))
 )
 def test_the_learning_rate_has_the_papers_values(n, rate):
     """Warm-up over 100 steps to 2e-4, then a cosine to zero at two million."""
-    assert learning_rate(n, 2e-4, 100, 2_000_000) == pytest.approx(rate, rel=1e-12, abs=1e-30)
+    assert Cosine().rate(2e-4, n, 100, 2_000_000) == pytest.approx(rate, rel=1e-12, abs=1e-30)
 
 
+@pytest.mark.parametrize("schedule", [Cosine(), Constant(), WarmupStableDecay(0.3)])
 @given(st.integers(0, 500), st.integers(0, 300), st.integers(1, 400), st.floats(1e-8, 1.0))
-def test_the_learning_rate_stays_between_zero_and_its_base(n, warmup, steps, base):
+def test_the_learning_rate_stays_between_zero_and_its_base(schedule, n, warmup, steps, base):
     """Whatever the lengths, it never leaves [0, base] and rises before it falls."""
-    rate = learning_rate(n, base, warmup, steps)
+    rate = schedule.rate(base, n, warmup, steps)
     assert 0 <= rate <= base
     if n + 1 < warmup:
-        assert rate <= learning_rate(n + 1, base, warmup, steps)
+        assert rate <= schedule.rate(base, n + 1, warmup, steps)
     elif n >= warmup:
-        assert rate >= learning_rate(n + 1, base, warmup, steps)
+        assert rate >= schedule.rate(base, n + 1, warmup, steps)
 
 
 def test_the_average_follows_its_formula():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from elbowroom import DataSpec, ElbowroomError, Noise, Schedule
+from elbowroom import DataSpec, ElbowroomError, EvenGrid, Noise, Schedule
 from elbowroom.conformance.oracle import MixtureOracle
 from elbowroom.plugins.diffusers_sampler.sampler import DiffusersSampler
 from elbowroom.plugins.gaussian.process import Gaussian
@@ -110,7 +110,7 @@ def test_heun_of_both_is_the_same():
     sampler = DiffusersSampler(30, scheduler="HeunDiscreteScheduler")
     model = same_levels(sampler, once=True)
     theirs = sampler.sample(model, Noise.of(0, 200))
-    *_, ours = Heun(30, "uniform").frames(model, Noise.of(0, 200))
+    *_, ours = Heun(30, EvenGrid()).frames(model, Noise.of(0, 200))
     assert (theirs.calls == ours.calls).all()
     assert (theirs.x - ours.x).abs().double().mean() < 0.05  # of 256 levels
 

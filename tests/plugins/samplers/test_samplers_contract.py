@@ -16,6 +16,7 @@ from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.confidence import Confidence
 from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
+from elbowroom.plugins.samplers.grid import CosineGrid, RhoGrid
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.samplers.remask import Remask
 from elbowroom.plugins.samplers.top_p import TopP
@@ -28,13 +29,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*__array__.*:DeprecationWarning
 
 EXACT = [
     Ancestral(),
-    Ancestral(200, "cosine", skip=False),
+    Ancestral(200, CosineGrid(), skip=False),
     FirstHitting(),
     TopP(p=1.0),
     Remask(500, sigma="cap", eta=0.005),
     DDIM(),
     DDIM(eta=1.0),
-    Heun(64, "rho"),
+    Heun(64, RhoGrid()),
     DiffusersSampler(64),
 ]
 

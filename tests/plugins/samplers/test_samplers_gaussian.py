@@ -13,6 +13,7 @@ from elbowroom.conformance.oracle import MixtureOracle, TableOracle
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM
+from elbowroom.plugins.samplers.grid import LogSNRGrid, RhoGrid
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
@@ -124,10 +125,10 @@ def test_the_check_of_ddim_notices_a_wrong_eta():
         Ancestral(500),
         DDIM(500),
         DDIM(500, eta=0.5),
-        Heun(60, "log-snr"),
-        Heun(60, "rho"),
-        Heun(200, "log-snr", churn=20.0),
-        Heun(200, "log-snr", churn=20.0, churn_min=0.05, churn_max=5.0),
+        Heun(60, LogSNRGrid()),
+        Heun(60, RhoGrid()),
+        Heun(200, LogSNRGrid(), churn=20.0),
+        Heun(200, LogSNRGrid(), churn=20.0, churn_min=0.05, churn_max=5.0),
     ],
     ids=str,
 )

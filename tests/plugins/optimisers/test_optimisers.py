@@ -1,0 +1,165 @@
+"""Optimisers in training: laws, a NaN at some step, resume, what is refused."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+import pytest
+import torch
+from elbowroom import (
+    ElbowroomError,
+    IncompatibleError,
+    Optimiser,
+    Rates,
+    RunFolder,
+    Weights,
+    assemble,
+    load_config,
+)
+from elbowroom.conformance import check_optimiser
+from elbowroom.contracts.denoiser import hidden_weights
+from elbowroom.plugins.optimisers.adamw import AdamW
+from elbowroom.plugins.optimisers.muon import Muon
+from elbowroom.plugins.rate_schedules.shapes import Constant, Cosine
+from elbowroom.training.run import resume, train
+from elbowroom.training.updates import Updates
+
+from tests.helpers.tiny_run import found, same, tiny_config
+
+HERE = "tests.plugins.optimisers.test_optimisers"
+QUIET = frozenset({"console", "tensorboard"})
+
+
+@attrs.frozen
+class Plain(Optimiser):
+    """An optimiser of another author: torch's, unfused, with momentum and a counter."""
+
+    def build(self, weights: Weights, rates: Rates) -> list[torch.optim.Optimizer]:
+        rate = rates.learning_rate
+        return [
+            torch.optim.SGD(weights.hidden, lr=10 * rate, momentum=0.9),
+            torch.optim.Adam(weights.other, lr=rate, fused=False, foreach=True),
+        ]
+
+
+OPTIMISERS = [AdamW(), Muon(), Muon(rate=3.0, momentum=0.5, nesterov=False), Plain()]
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=repr)
+def test_built_in_optimisers_keep_the_laws(optimiser):
+    check_optimiser(optimiser)
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=repr)
+@pytest.mark.parametrize("bad", [0, 3])
+def test_an_update_is_skipped_where_the_flag_is_up(optimiser, bad):
+    """With a NaN at update ``bad`` and the flag up, weights and state stay as they were."""
+    torch.manual_seed(0)
+    network = torch.nn.ModuleList([torch.nn.Linear(5, 5), torch.nn.Linear(5, 5)])
+    names = {id(p): name for name, p in network.named_parameters()}
+    weights = Weights(list(network.parameters()), [one.weight for one in network])
+    updates = Updates(optimiser.build(weights, Rates(1e-2, (0.9, 0.99), 0.1)), Constant(), 0, 9)
+
+    def update(n: int, scale: float) -> None:
+        x = torch.linspace(-1, 1, 20).reshape(4, 5)
+        (scale * network[1](network[0](x).tanh()).square().mean()).backward()
+        updates.step(n, torch.tensor(float(scale != scale)))  # NaN
+
+    for n in range(bad):
+        update(n, 1.0)
+    before = {k: t.detach().clone() for k, t in network.state_dict().items()}
+    held = {k: t.clone() for k, t in updates.tensors(names).items() if t.ndim}
+    update(bad, float("nan"))
+    assert all(torch.equal(before[k], t) for k, t in network.state_dict().items())
+    for key, tensor in updates.tensors(names).items():
+        if tensor.ndim:
+            assert torch.equal(tensor, held.get(key, torch.zeros_like(tensor)))
+    update(bad + 1, 1.0)
+    assert all(t.isfinite().all() for t in network.state_dict().values())
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon", f"{HERE}:Plain"])
+def test_a_run_is_resumed_bit_by_bit_under_every_optimiser(tmp_path, name):
+    """Twelve steps at once are four, then eight more."""
+    config = load_config(tiny_config(), {"train.optimiser": name})
+    train(config, tmp_path / "whole", without=QUIET)
+    short = load_config(config, {"train.steps": 4})
+    train(short, tmp_path / "parts", without=QUIET)  # another rate until step 4 ...
+    train(config, tmp_path / "again", without=QUIET)
+    assert same(found(tmp_path / "whole")[-1], found(tmp_path / "again")[-1])
+    for step in found(tmp_path / "again")[1:]:  # ... so the end is taken away instead
+        for file in step.path.iterdir():
+            file.unlink()
+        step.path.rmdir()
+    resume(tmp_path / "again", without=QUIET)
+    assert same(found(tmp_path / "whole")[-1], found(tmp_path / "again")[-1])
+
+
+def test_muon_moves_hidden_matrices_only():
+    """Its group holds the blocks' matrices; embeddings, heads and convolutions are AdamW's."""
+    for denoiser in ("uvit", "dit"):
+        network = assemble("digits", denoiser=denoiser).denoiser
+        hidden = {id(p) for p in hidden_weights(network)}
+        names = {name for name, p in network.named_parameters() if id(p) in hidden}
+        assert names
+        assert all(".blocks." in name and name.endswith(".weight") for name in names)
+        muon, adamw = Muon().build(
+            Weights(list(network.parameters()), hidden_weights(network)),
+            Rates(1e-3, (0.9, 0.99), 0.0),
+        )
+        assert {id(p) for group in muon.param_groups for p in group["params"]} == hidden
+        others = [p for group in adamw.param_groups for p in group["params"]]
+        assert not hidden & {id(p) for p in others}
+
+
+def test_muons_update_is_nearly_orthogonal():
+    """Every direction of a hidden matrix moves alike, by 0.2 sqrt(max(out, in)) of the rate."""
+    torch.manual_seed(0)
+    matrix = torch.nn.Parameter(torch.zeros(8, 12))
+    (muon, *_) = Muon().build(
+        Weights([matrix, torch.nn.Parameter(torch.zeros(1))], [matrix]), Rates(0.5, (0.0, 0.0), 0.0)
+    )
+    matrix.grad = torch.randn(8, 12) @ torch.diag(torch.logspace(0, -1, 12))
+    muon.step()
+    lengths = torch.linalg.svdvals(matrix.detach()) / (0.5 * 0.2 * 12**0.5)
+    assert ((lengths > 0.5) & (lengths < 1.5)).all()
+
+
+def test_muon_needs_matrices_to_move():
+    with pytest.raises(IncompatibleError, match="names no matrices of hidden layers"):
+        Muon().build(Weights([torch.nn.Parameter(torch.zeros(3))]), Rates(1e-3, (0.0, 0.0), 0.0))
+
+
+def test_optimisers_are_chosen_in_a_config(tmp_path):
+    """By one word, with options; a wrong one is refused; old configs mean AdamW and a cosine."""
+    config = load_config("digits", ("train.optimiser={name: muon, rate: 2}", "train.rate=constant"))
+    assert config.train.optimiser.build() == Muon(rate=2.0)
+    assert config.train.rate.build() == Constant()
+    usual = load_config("digits").train
+    assert (usual.optimiser.build(), usual.rate.build()) == (AdamW(), Cosine())
+    with pytest.raises(ElbowroomError, match=r"unknown optimiser 'moun' \(did you mean 'muon'"):
+        load_config("digits", ("train.optimiser=moun",))
+    train(load_config(tiny_config(steps=2)), tmp_path / "run", without=QUIET)
+    text = (tmp_path / "run/config.yaml").read_text()
+    older = "\n".join(
+        line for line in text.splitlines() if "optimiser:" not in line and " rate:" not in line
+    )
+    older = older.replace("normalise: {name: batch}", "normalise: batch")
+    assert older != text
+    (tmp_path / "run/config.yaml").write_text(older)
+    assert RunFolder.open(tmp_path / "run").config().train == config_of(tmp_path).train
+    resume(tmp_path / "run", {"train.steps": 3}, without=QUIET)
+
+
+def config_of(tmp_path):
+    return load_config(tiny_config(steps=2))
+
+
+class Whole(Optimiser):
+    """One that cannot update split parameters."""
+
+    sharded: ClassVar[bool] = False
+
+    def build(self, weights: Weights, rates: Rates) -> list[torch.optim.Optimizer]:
+        return AdamW().build(weights, rates)
