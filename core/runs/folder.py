@@ -423,6 +423,20 @@ def check_unchanged(now: Config | Mapping[str, Any], then: Mapping[str, Any], wh
         )
 
 
+def in_todays_form(record: Any, like: Any) -> Any:
+    """A config as an older version wrote it, as this one would.
+
+    ``like`` is the same config read today: it has the options that were not known then, and may
+    have a component with options where there was only a name.
+    """
+    if isinstance(like, Mapping) and isinstance(record, str) and record == like.get("name"):
+        return like
+    if not isinstance(record, Mapping) or not isinstance(like, Mapping):
+        return record
+    known = {key: in_todays_form(value, like.get(key)) for key, value in record.items()}
+    return {**{key: value for key, value in like.items() if key not in record}, **known}
+
+
 def warn_of_changes(now: Config, checkpoint: Checkpoint) -> None:
     """Say where a run's config is another than the one its checkpoint was made with.
 
@@ -431,7 +445,7 @@ def warn_of_changes(now: Config, checkpoint: Checkpoint) -> None:
     then, new = checkpoint.state.config or {}, json.loads(json.dumps(to_plain(now)))
     if then.get("schedule") is None:  # it was left to the process
         new = {**new, "schedule": None}
-    for key, a, b in _differences(then, new):
+    for key, a, b in _differences(in_todays_form(then, new), new):
         if _Absent not in (a, b) and not _may_change(key):
             warnings.warn(
                 f"{_CONFIG} was changed after {checkpoint.path.name} was saved: "

@@ -19,7 +19,14 @@ from ..objective.diffusion import Diffusion
 from ..objective.loss import Losses
 from ..randomness.generators import kept_generators
 from ..runs.checkpoint import look, named_tensors, read_tensors, restore
-from ..runs.folder import RunError, RunFolder, check_unchanged, provenance, remember_code
+from ..runs.folder import (
+    RunError,
+    RunFolder,
+    check_unchanged,
+    in_todays_form,
+    provenance,
+    remember_code,
+)
 from ..runs.ranks import Ranks, ranks
 from ..runs.state import State
 from .loop import RunResult, Start, check_run, fit_checked
@@ -72,7 +79,8 @@ def resume(
     now = now if now.schedule is not None else attrs.evolve(now, schedule=then.schedule)
     latest = next(iter(look(opened.checkpoints)[0][::-1]), None)
     if latest is not None:
-        check_unchanged(now, latest.state.config or {}, str(latest.path))
+        saved = in_todays_form(latest.state.config or {}, to_plain(then))
+        check_unchanged(now, saved, str(latest.path))
         if now.train.steps < latest.step:
             raise RunError(
                 f"{opened.path} is at step {latest.step} already: train.steps={now.train.steps} "

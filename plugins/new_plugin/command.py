@@ -12,7 +12,7 @@ Kind = Annotated[
     str,
     typer.Option(
         "--kind",
-        help="weighting, schedule, process, denoiser, sampler, dataset, metric or time_sampler.",
+        help="weighting, process, sampler, command, ...: see elbowroom plugins.",
     ),
 ]
 Out = Annotated[str, typer.Option("--out", metavar="DIR", help="The folder to put it into.")]

@@ -27,18 +27,8 @@ from elbowroom import KINDS as REGISTERED
 from elbowroom import PLUGIN_API, ElbowroomError, atomic_folder, did_you_mean, normalised
 from elbowroom import __all__ as PUBLIC
 
-KINDS = (
-    "weighting",
-    "schedule",
-    "process",
-    "denoiser",
-    "sampler",
-    "dataset",
-    "metric",
-    "feature_network",
-    "time_sampler",
-)
-"""What a new plugin can be of."""
+KINDS = tuple(kind for kind in REGISTERED if kind not in ("launcher", "exporter"))
+"""What a new plugin can be of: every kind that a template shows."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST = 28  # every line of the templates then fits
@@ -70,7 +60,8 @@ class NewPlugin:
     @property
     def cls(self) -> str:
         """The component's class, MinSnr; with its kind where that would mean something else."""
-        alone, whole = _camel(self.name), _camel(f"{self.name}-{self.kind}")
+        spelled = _camel if REGISTERED[self.kind].is_class else _snake
+        alone, whole = spelled(self.name), spelled(f"{self.name}-{self.kind}")
         return whole if alone in _MEAN_SOMETHING else alone
 
     def files(self) -> dict[str, str]:
@@ -104,7 +95,7 @@ class NewPlugin:
             "module": self.module,
             "cls": self.cls,
             "kind": self.kind,
-            "words": self.kind.replace("_", " ").replace("dataset", "data set"),
+            "words": REGISTERED[self.kind].words.replace("dataset", "data set"),
             "hook": REGISTERED[self.kind].hook,
             "check": f"check_{self.kind}",
             "api": ", ".join(map(str, PLUGIN_API)),
@@ -133,6 +124,10 @@ def new_plugin(name: str, kind: str = "weighting", out: str | PathLike[str] = ".
 
 def _camel(words: str) -> str:
     return "".join(word.capitalize() for word in re.split("[-_]", words))
+
+
+def _snake(words: str) -> str:
+    return words.replace("-", "_")
 
 
 def _checked_name(given: str) -> str:

@@ -163,3 +163,26 @@ class Whole(Optimiser):
 
     def build(self, weights: Weights, rates: Rates) -> list[torch.optim.Optimizer]:
         return AdamW().build(weights, rates)
+
+
+def test_a_checkpoint_of_before_goes_on(tmp_path):
+    """One whose record knows neither optimiser nor rate, and a normaliser by its name alone."""
+    import json
+
+    from elbowroom.files.digest import sealed
+
+    train(tiny_config(steps=4), tmp_path / "run", without=QUIET)
+    record = found(tmp_path / "run")[-1].path / "state.json"
+    state = json.loads(record.read_text())
+    del state["config"]["train"]["optimiser"], state["config"]["train"]["rate"]
+    state["config"]["objective"]["normalise"] = "batch"
+    state["config"]["sampler"]["grid"] = "uniform"
+    plain = {key: value for key, value in state.items() if key not in ("digest", "seal")}
+    record.write_text(json.dumps(sealed(plain)))
+    assert resume(tmp_path / "run", {"train.steps": 5}, without=QUIET).step == 5
+    state["config"]["objective"]["normalise"] = "units"
+    plain["config"] = state["config"]
+    newest = found(tmp_path / "run")[-1].path / "state.json"
+    newest.write_text(json.dumps(sealed({**json.loads(newest.read_text()), **plain, "step": 5})))
+    with pytest.raises(ElbowroomError, match=r"objective\.normalise"):
+        resume(tmp_path / "run", {"train.steps": 6}, without=QUIET)
