@@ -24,7 +24,9 @@ def config(parallel="ddp", process="masked", **options):
     small = tiny_config(process, parallel=parallel, **(SHORT | options))
     changes = {
         "masked": {"objective.normalise": "units"},
-        "gaussian": {"weighting": "tiny_run:Learned"},  # parameters outside the network
+        "gaussian": {
+            "weighting": "tests.helpers.tiny_run:Learned"
+        },  # parameters outside the network
     }
     return load_config(small, {"denoiser.dropout": 0.0, **changes[process]})
 

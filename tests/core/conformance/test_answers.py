@@ -18,6 +18,7 @@ from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
+from elbowroom.randomness.noise import Noise
 from elbowroom.sampling.drawing import draw
 from elbowroom.training.run import train
 from torch import nn
@@ -386,14 +387,14 @@ def test_a_path_that_ends_wrongly_is_told(sampler, words):
     with pytest.raises(AnswerError, match="sampler") as caught:
         next(draw(model, 2))
     assert words in str(caught.value)
-    with pytest.raises(AnswerError, match="sampler"):
-        sampler.sample(model, _noise(model), torch.zeros(2, dtype=torch.int64))
 
 
-def _noise(model):
-    from elbowroom.randomness.noise import Noise
-
-    return Noise.of(0, 2)
+@pytest.mark.parametrize("sampler", [Nothing(steps=2), Unfinished(steps=2)], ids=repr)
+def test_a_sampler_asked_alone_gives_samples_or_an_error(sampler):
+    """Without a run around it nobody looks closely, but a path must end with samples."""
+    model = build_model(build_parts(load_config(tiny_config(), {"sampler": sampler})))
+    with pytest.raises(AnswerError, match="ended its path without samples"):
+        sampler.sample(model, Noise.of(0, 2), torch.zeros(2, dtype=torch.int64))
 
 
 # -- metrics

@@ -392,7 +392,7 @@ def test_recomputed_activations_give_the_same_training(tmp_path):
 
 def test_a_weighting_with_parameters_trains_along(tmp_path, watch):
     """They are in the checkpoint, move, and resume exactly."""
-    config = load_config(tiny_config(steps=6), {"weighting": "tiny_run:Learned"})
+    config = load_config(tiny_config(steps=6), {"weighting": "tests.helpers.tiny_run:Learned"})
     train(config, tmp_path / "whole", without=QUIET)
     watch(lambda name, event: os.kill(os.getpid(), 15) if event.step == 3 else None)
     assert train(config, tmp_path / "cut").step == 3
