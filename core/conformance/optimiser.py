@@ -49,7 +49,7 @@ def _trained(optimiser: Optimiser, steps: int) -> tuple[nn.Module, list[float]]:
     built, losses = optimiser.build(_weights(network), _RATES), []
     for _ in range(steps):
         loss = _loss(network)
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
         loss.backward()
         for one in built:
             one.step()
