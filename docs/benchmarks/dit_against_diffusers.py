@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 
 import torch
-from elbowroom.contracts.process import Signature
+from elbowroom import Signature
 from elbowroom.plugins.uvit.dit import DiT
 from elbowroom.plugins.uvit.transformer import plainly
 from elbowroom.plugins.uvit.uvit import UViT

@@ -15,9 +15,7 @@ import sys
 import time
 
 import torch
-from elbowroom.config.assembly import build_model, build_parts
-from elbowroom.config.sections import load_config
-from elbowroom.randomness.noise import Noise
+from elbowroom import Noise, build_model, build_parts, load_config
 from elbowroom.training.ema import EMA
 
 

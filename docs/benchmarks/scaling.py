@@ -32,8 +32,7 @@ EVALUATED = [500, 2000, 8000]
 
 def model_of(point: dict):
     import torch
-    from elbowroom import DataSpec, Diffusion
-    from elbowroom.objective.loss import Objective
+    from elbowroom import DataSpec, Diffusion, Objective
     from elbowroom.plugins.masked.process import Masked
     from elbowroom.plugins.schedules.masking import Cosine
     from elbowroom.plugins.time_samplers.uniform import Stratified
