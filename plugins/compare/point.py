@@ -221,7 +221,7 @@ def _end_with_parent() -> None:
     """Stop politely when whoever started this is gone: its end of our input closes."""
 
     def watch() -> None:
-        while sys.stdin.buffer.read(4096):
+        while os.read(sys.stdin.fileno(), 4096):  # not through sys.stdin: its lock aborts the exit
             pass
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -113,3 +113,16 @@ def test_a_job_ends_with_whoever_started_it():
     child.stdin.close()
     assert child.wait(timeout=300) == -signal.SIGTERM
     child.stdout.close()
+
+
+def test_a_job_that_is_through_ends_in_peace():
+    """It still listens to its input then, and exits with its own code all the same."""
+    code = (
+        "import sys\nfrom elbowroom.plugins.compare.point import _end_with_parent\n"
+        "_end_with_parent(); sys.exit(4)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.wait(timeout=300) == 4
+        assert child.stderr.read() == b""
