@@ -71,7 +71,6 @@ _RENAMED = {
     "path.Path": ":Trajectory",
     "path.precision": ":level_precision",
     "registry.registry": ":installed",
-    "sampling.Film": ".sampling.film:Film",
     "sampling.Loaded": ":Loaded",
     "sampling.SampleReport": ".sampling.write:SampleReport",
     "sampling.load_run": ":load_run",

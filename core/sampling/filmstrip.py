@@ -15,12 +15,9 @@ import torch
 from torch import Tensor
 
 from ..contracts.dataset import DataSpec
-from ..contracts.level import Level
 from ..contracts.process import Process
-from ..contracts.sampler import Frame
 from ..files.atomic import write_atomically
-from ..randomness.noise import Noise
-from .picture import pixels
+from .recorder import Recorder
 
 _AREA = 24_000  # pixels a frame may have, nearly
 _MOST = 40  # samples
@@ -37,14 +34,13 @@ class Sheet:
 
 
 class Reel:
-    """Takes frames as they pass and keeps at most ``limit`` of them, evenly spread."""
+    """Takes frames as they pass, and puts at most ``limit`` of them side by side."""
 
     def __init__(self, process: Process, limit: int = 33) -> None:
-        self._process, self._limit = process, limit
+        self._data = process.data
         self.columns, self.rows = _arranged(process.data)
-        self._every, self._seen = 1, 0
-        self._kept: list[tuple[int, Tensor]] = []
-        self._last: tuple[int, Tensor] | None = None
+        self._recorder = Recorder(process, self.count, limit - 1)  # and the last one
+        self.show = self._recorder.show
 
     @property
     def count(self) -> int:
@@ -53,33 +49,20 @@ class Reel:
 
     def class_names(self) -> list[list[str]] | None:
         """What is shown, row by row, with every class in turn; None where classes have no names."""
-        data = self._process.data
+        data = self._data
         if data.names is None:
             return None
         turn = [data.class_name(k % len(data.names)) for k in range(self.count)]
         return [turn[k : k + self.columns] for k in range(0, self.count, self.columns)]
 
-    def show(self, frame: Frame) -> None:
-        """Take a frame in."""
-        if frame.x is not None:
-            self._last = (frame.step, self._tiled(frame.x[: self.count]))
-            return
-        if self._seen % self._every == 0:
-            if len(self._kept) == self._limit - 1:
-                self._kept, self._every = self._kept[::2], 2 * self._every
-            if self._seen % self._every == 0:
-                self._kept.append((frame.step, self._tiled(self._integers(frame.z[: self.count]))))
-        self._seen += 1
+    def sheet(self) -> Sheet:
+        """All frames beside each other; the last is the finished samples."""
+        frames = self._recorder.frames()
+        picture = torch.cat([self.side_by_side(painted) for _, painted in frames], dim=1)
+        return Sheet(picture, len(frames), [step for step, _ in frames])
 
-    def _integers(self, z: Tensor) -> Tensor:
-        # decoded as if it were data already: noise looks like noise, hidden tokens stay hidden
-        clear = Level.at(torch.full((), torch.inf, dtype=torch.float64), self._process)
-        noise = Noise.of(0, len(z), device=z.device)
-        return self._process.decode(z, None, clear.over(z, torch.float32), noise)
-
-    def _tiled(self, x: Tensor) -> Tensor:
-        """Integers [B, H, W, C] as one picture."""
-        painted = pixels(x, self._process.data.levels)  # [B, H, W, 3]
+    def side_by_side(self, painted: Tensor) -> Tensor:
+        """Pictures [B, H, W, 3] as one, in the data's own pixels."""
         _, height, width, _ = painted.shape
         columns = self.columns
         size = (self.rows * (height + 1) + 1, columns * (width + 1) + 1, 3)
@@ -88,13 +71,6 @@ class Reel:
             top, left = 1 + k // columns * (height + 1), 1 + k % columns * (width + 1)
             sheet[top : top + height, left : left + width] = one
         return sheet
-
-    def sheet(self) -> Sheet:
-        """All frames beside each other; the last is the finished samples."""
-        assert self._last is not None, "the path has not ended"
-        frames = [*self._kept, self._last]
-        picture = torch.cat([one for _, one in frames], dim=1)
-        return Sheet(picture, len(frames), [step for step, _ in frames])
 
 
 def _arranged(data: DataSpec) -> tuple[int, int]:
@@ -118,6 +94,3 @@ def save_small_png(picture: Tensor, path: Path) -> None:
     content = io.BytesIO()
     image.save(content, format="PNG", optimize=True)
     write_atomically(path, content.getvalue())
-
-
-__all__ = ["Reel", "Sheet", "save_small_png"]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _HIDDEN = (58, 66, 104)  # a colour no grey level has
 _BETWEEN = 24  # the grey between pictures
 _CAPTION = 13  # pixels a line of words is high
+_EACH, _REST = 80, 2000  # milliseconds of a frame, and of the last one
 _SMALLEST = 40  # pixels: smaller pictures are enlarged by a whole factor
 
 
@@ -104,64 +105,26 @@ def save_png(picture: Tensor, path: Path) -> Path:
     return path
 
 
+def save_gif(pictures: Sequence[Tensor], path: Path) -> Path:
+    """Write pictures, uint8 [H, W, 3], one after another; the last one rests before they repeat."""
+    from PIL import Image
+
+    frames = [_few_colours(Image.fromarray(picture.numpy())) for picture in pictures]
+    content = io.BytesIO()
+    frames[0].save(
+        content,
+        format="GIF",
+        save_all=True,
+        append_images=frames[1:],
+        duration=[_EACH] * (len(frames) - 1) + [_REST],
+        loop=0,
+    )
+    write_atomically(path, content.getvalue())
+    return path
+
+
 def _few_colours(image: Any) -> Any:
     """A palette of 256 colours, as a GIF has; the octree is fast and keeps greys exact enough."""
     from PIL import Image
 
     return image.quantize(256, method=Image.Quantize.FASTOCTREE)
-
-
-class Animation:
-    """Pictures one after another, never more than ``limit``.
-
-    When there are too many, every second one is dropped and from then on only every second one
-    is taken, and so on: what is kept is spread evenly over a path whose length nobody knew.
-    """
-
-    def __init__(self, limit: int = 48) -> None:
-        if limit < 2:
-            raise ValueError(f"an animation has at least 2 pictures, not {limit}")
-        self._limit = limit
-        self._every = 1
-        self._seen = 0
-        self._kept: list[Any] = []  # with one palette of 256 colours each
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def wants_next(self) -> bool:
-        """Will the next picture be taken? Asked before drawing it."""
-        return self._seen % self._every == 0
-
-    def skip(self) -> None:
-        """The next picture was not drawn."""
-        self._seen += 1
-
-    def add(self, picture: Tensor) -> None:
-        """One more picture, uint8 [H, W, 3], all of one size."""
-        from PIL import Image
-
-        if self.wants_next():
-            if len(self._kept) == self._limit:
-                self._kept = self._kept[::2]
-                self._every *= 2
-            if self.wants_next():
-                self._kept.append(_few_colours(Image.fromarray(picture.numpy())))
-        self._seen += 1
-
-    def save(self, path: Path, last: Tensor, milliseconds: int = 80, rest: int = 2000) -> Path:
-        """Write a GIF that ends with ``last``, rests there, and begins anew."""
-        from PIL import Image
-
-        frames = [*self._kept, _few_colours(Image.fromarray(last.numpy()))]
-        content = io.BytesIO()
-        frames[0].save(
-            content,
-            format="GIF",
-            save_all=True,
-            append_images=frames[1:],
-            duration=[milliseconds] * (len(frames) - 1) + [rest],
-            loop=0,
-        )
-        write_atomically(path, content.getvalue())
-        return path

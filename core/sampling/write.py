@@ -21,9 +21,10 @@ from ..files.atomic import write_atomically
 from ..runs.load import Loaded, load_run
 from ..runs.working import check_precision, working
 from .drawing import Labels, draw
-from .film import Film
-from .picture import has_picture, pixels, save_png, tiled
+from .picture import has_picture, pixels, save_gif, save_png, tiled
+from .recorder import Recorder
 
+_FRAMES = 48  # of the animation, and the last one
 _SHOWN = 64  # pictures in the grid and in the animation
 
 
@@ -97,7 +98,7 @@ def _into(
 
     model, data = loaded.model, loaded.model.process.data
     check_samples(count, data)
-    film = Film(model) if has_picture(data.shape) else None
+    film = Recorder(model.process, _SHOWN, _FRAMES) if has_picture(data.shape) else None
     shown: list[float] = []  # seconds spent on drawing, which is not sampling
 
     def watch(first: int, frame: Frame) -> None:
@@ -135,7 +136,8 @@ def _into(
         captions = _captions(data, arrays.get("labels"))
         grid = tiled(pixels(x[:_SHOWN], data.levels), captions=captions)
         paths["grid"] = save_png(grid, folder / "grid.png")
-        paths["animation"] = film.save(folder / "reverse.gif")
+        pictures = [tiled(painted) for _, painted in film.frames()]
+        paths["animation"] = save_gif(pictures, folder / "reverse.gif")
     return SampleReport(
         paths,
         count,

@@ -26,6 +26,7 @@ from elbowroom.registry.component import Component, Owner
 from elbowroom.runs.load import load_run
 from elbowroom.sampling.drawing import draw
 from elbowroom.sampling.filmstrip import Reel
+from elbowroom.sampling.picture import pixels
 from elbowroom.training.run import train
 from PIL import Image
 
@@ -327,7 +328,8 @@ def test_the_pictures_show_every_class_in_turn(run):
     x = torch.cat([chunk.x for chunk in draw(model, shown.count, None, 2, 3)])
     with Image.open(report.folder / "samples.png") as grid:
         seen = torch.from_numpy(np.array(grid.convert("RGB")))
-    assert torch.equal(seen, shown._tiled(x))
+    painted = pixels(x, model.process.data.levels)
+    assert torch.equal(seen, shown.side_by_side(painted))
 
 
 def test_the_averaged_weights_are_evaluated(run, monkeypatch):

@@ -8,15 +8,17 @@ import json
 import numpy as np
 import pytest
 import torch
-from elbowroom import ConfigError, ElbowroomError, IncompatibleError
+from elbowroom import ConfigError, DataSpec, ElbowroomError, Frame, IncompatibleError
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config, to_plain
+from elbowroom.plugins.masked.process import Masked
 from elbowroom.runs.checkpoint import named_tensors, write_checkpoint
 from elbowroom.runs.folder import RunFolder
 from elbowroom.runs.load import load_run
 from elbowroom.runs.state import State
 from elbowroom.sampling.drawing import draw, labels_of
-from elbowroom.sampling.picture import Animation, pixels, tiled
+from elbowroom.sampling.picture import pixels, save_gif, tiled
+from elbowroom.sampling.recorder import Recorder
 from elbowroom.sampling.write import sample_run
 from PIL import Image
 
@@ -252,20 +254,18 @@ def test_tiles_keep_every_picture():
 
 
 @pytest.mark.parametrize("frames", [1, 5, 8, 9, 100, 1000])
-def test_an_animation_is_bounded_and_evenly_spread(tmp_path, frames):
+def test_what_is_kept_of_a_path_is_bounded_and_evenly_spread(tmp_path, frames):
     """However long a path is, few frames are kept, the first always, at even distances."""
-    film = Animation(limit=8)
+    process = Masked().bind(DataSpec((4, 4, 1), 5))
+    recorder = Recorder(process, 2, limit=8)
     for k in range(frames):
-        if film.wants_next():
-            film.add(torch.full((4, 4, 3), k % 256, dtype=torch.uint8))
-            assert len(film) <= 8
-        else:
-            film.skip()
-    assert len(film) >= min(frames, 4)
-    kept = [image.convert("RGB").getpixel((0, 0))[0] for image in film._kept]
-    if frames <= 256:
-        assert kept[0] == 0
-        assert len({b - a for a, b in itertools.pairwise(kept)}) <= 1
-    path = film.save(tmp_path / "film.gif", torch.zeros(4, 4, 3, dtype=torch.uint8))
+        recorder.show(Frame(torch.zeros(3, 4, 4, 1, dtype=torch.int64), k))
+    recorder.show(Frame(torch.zeros(3, 4, 4, 1), frames, torch.ones(3, 4, 4, 1).long()))
+    steps = [step for step, _ in recorder.frames()]
+    assert min(frames, 4) < len(steps) <= 9
+    assert (steps[0], steps[-1]) == (0, frames)
+    assert len({b - a for a, b in itertools.pairwise(steps[:-1])}) <= 1
+    assert all(painted.shape == (2, 4, 4, 3) for _, painted in recorder.frames())
+    path = save_gif([tiled(painted) for _, painted in recorder.frames()], tmp_path / "film.gif")
     with Image.open(path) as opened:
         assert opened.n_frames <= 9
