@@ -12,6 +12,7 @@ from ..contracts.dataset import DataSpec
 from ..errors import ElbowroomError
 from .assembly import Parts, build_parts
 from .sections import Config, dump_yaml, to_plain
+from .sizes import network_without_memory
 from .spec import ComponentSpec
 
 
@@ -67,15 +68,12 @@ def explain_config(config: Config) -> Explanation:
 
 
 def count_parameters(parts: Parts) -> tuple[int | None, str]:
-    """(count, "") or (None, why not); on the meta device, so that size costs nothing."""
-    import torch
-
+    """(count, "") or (None, why not)."""
     if parts.config.denoiser is None:
         return None, "the config names no denoiser"
     if parts.spec is None:
         return None, "the config names no data"
-    with torch.device("meta"):
-        network = parts.config.denoiser.build(parts.process.signature())
+    network = network_without_memory(parts.config.denoiser, parts.process.signature())
     return sum(parameter.numel() for parameter in network.parameters()), ""
 
 

@@ -20,6 +20,7 @@ NO_HINT = (Any, object, inspect.Parameter.empty)
 UNIONS = (Union, types.UnionType)
 MAPPINGS = (dict, Mapping, MutableMapping)
 COLLECTIONS = (list, tuple, Sequence, *MAPPINGS)
+COMPONENT = "a name, or a mapping with 'name' and its options"
 _WORDS: dict[Any, str] = {
     bool: "true or false", int: "an integer", float: "a number", str: "text", Path: "a path",
     type(None): "null", **dict.fromkeys(NO_HINT, "plain data"),
@@ -57,7 +58,7 @@ def show(value: Any) -> str:
 def describe(hint: Any) -> str:  # noqa: PLR0911  # one answer for each kind of annotation
     """What an annotation allows, in words."""
     if kind := kind_of(hint):
-        return f"a {kind.replace('_', ' ')}: a name, or a mapping with 'name' and its options"
+        return f"a {kind.replace('_', ' ')}: {COMPONENT}"
     if choices := list(map(show, choices_of(hint))):
         return " or ".join(choices) if len(choices) < 3 else f"one of {', '.join(choices)}"
     origin, arguments = get_origin(hint) or hint, get_args(hint)

@@ -36,7 +36,7 @@ from .messages import (
 )
 from .schema import Option, Required, kind_of, options_of
 from .spec import ComponentSpec, NotPlainError, build_nested, describe_instance, to_plain
-from .yaml_reader import Trail, is_utf8
+from .yaml_reader import Trail, is_number, is_utf8
 
 if TYPE_CHECKING:
     from ..registry.component import Component
@@ -291,7 +291,7 @@ def _anything(given: Any, trail: Trail) -> Any:
 def _scalar(given: Any, hint: Any, trail: Trail) -> Any:
     fits = isinstance(given, _SCALARS[hint]) and isinstance(given, bool) == (hint is bool)
     if not fits or (hint is Path and not str(given)):
-        unquoted = hint in (int, float) and isinstance(given, str) and _is_number(given)
+        unquoted = hint in (int, float) and isinstance(given, str) and is_number(given)
         quoted = hint is str and isinstance(given, bool | int | float)
         _refuse(given, hint, trail, ", without quotes" * unquoted or ", in quotes" * quoted)
     if isinstance(given, str) and not is_utf8(given):
@@ -303,15 +303,6 @@ def _scalar(given: Any, hint: Any, trail: Trail) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         wrong(trail, f"got {show(value)}; allowed: a finite number")
     return value
-
-
-def _is_number(text: str) -> bool:
-    """Would the text be a number without its quotes?"""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _choice(given: Any, choices: Mapping[Any, Any], hint: Any, trail: Trail) -> Any:

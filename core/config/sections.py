@@ -31,7 +31,7 @@ from ..registry.components import Registry, installed
 from .messages import show
 from .override import Overrides, apply_overrides
 from .preset import Preset, presets
-from .reader import Reading, component_spec, wrong
+from .reader import Reading, component_spec
 from .spec import ComponentSpec, to_plain
 from .yaml_reader import Document, read_file, read_yaml, write_yaml
 
@@ -138,13 +138,8 @@ def load_config(
     document, base = _document(source, registry)
     document = apply_overrides(document, overrides)
     reading = Reading(registry, base, document.places, origin)
-    return reading.checked(_config, reading, document.value)
-
-
-def _config(reading: Reading, given: Any) -> Config:
-    if not isinstance(given, Mapping):
-        wrong((), f"got {show(given)}; a config is a mapping of sections")
-    return reading.section(Config, given, ())
+    config: Config = reading.checked(reading.section, Config, document.value, ())
+    return config
 
 
 def dump_yaml(config: Config) -> str:

@@ -95,15 +95,21 @@ def _changed(spec: ComponentSpec, **options: int) -> ComponentSpec:
     return attrs.evolve(spec, options={**spec.options, **options})
 
 
-def _bytes(spec: ComponentSpec, signature: Signature) -> float:
-    """What a network takes; NaN where that cannot be known without building it."""
+def network_without_memory(spec: ComponentSpec, signature: Signature) -> torch.nn.Module:
+    """The network on torch's meta device."""
     import torch
 
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        network: torch.nn.Module = spec.build(signature)
+    return network
+
+
+def _bytes(spec: ComponentSpec, signature: Signature) -> float:
+    """What a network takes; NaN where that cannot be known without building it."""
     try:
-        with torch.random.fork_rng(devices=[]), torch.device("meta"):
-            network: torch.nn.Module = spec.build(signature)
-            tensors = sum(t.numel() * t.element_size() for t in network.parameters())
-            return tensors + _MODULE * sum(1 for _ in network.modules())
+        network = network_without_memory(spec, signature)
+        tensors = sum(t.numel() * t.element_size() for t in network.parameters())
+        return tensors + _MODULE * sum(1 for _ in network.modules())
     except Exception as error:  # whatever it is, building it for good will say so better
         return math.inf if "overflow" in str(error).lower() else math.nan
 

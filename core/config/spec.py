@@ -13,6 +13,7 @@ import attrs
 from ..errors import ConfigError, ElbowroomError
 from ..registry.components import installed
 from ..registry.reference import name_of
+from .messages import reason
 from .schema import kind_of, options_of
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ class ComponentSpec:
         except ElbowroomError:
             raise
         except (ValueError, TypeError) as error:
-            reason = error.args[0] if error.args else type(error).__name__
-            raise ConfigError(f"{self.path}: {self.kind} '{self.name}': {reason}") from error
+            raise ConfigError(f"{self.path}: {self.kind} '{self.name}': {reason(error)}") from error
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ComponentSpec):

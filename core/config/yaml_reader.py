@@ -74,6 +74,11 @@ def is_utf8(text: str) -> bool:
     return text.encode(errors="ignore").decode() == text
 
 
+def is_number(text: str) -> bool:
+    """Would the text be a number without its quotes?"""
+    return re.fullmatch(f"{_CORE['int']}|{_CORE['float']}", text) is not None
+
+
 def read_yaml(text: str, name: str, *, numbered: bool = True) -> Document:
     """The one document in ``text``; ``name`` is what errors call it, with lines if ``numbered``.
 

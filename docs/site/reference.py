@@ -150,7 +150,7 @@ def _options(cls: type[Any]) -> list[str]:
 
 
 def _rows(options: Any) -> Iterator[str]:
-    from elbowroom.config.messages import describe, show
+    from elbowroom.config.messages import COMPONENT, describe, show
     from elbowroom.config.schema import Required
 
     for option in options:
@@ -161,7 +161,7 @@ def _rows(options: Any) -> Iterator[str]:
             told = "see below"
         else:
             told = f"`{show(default)}`"
-        takes = describe(option.hint).replace("|", chr(92) + "|")
+        takes = describe(option.hint).replace(f": {COMPONENT}", "").replace("|", chr(92) + "|")
         yield f"| `{option.name}` | {takes} | {told} |"
 
 

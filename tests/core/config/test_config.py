@@ -149,8 +149,8 @@ def test_problems_in_a_file_have_its_name_and_line(tmp_path):
     [
         (b"", "is empty"),
         (b"# nothing\n", "is empty"),
-        (b"- a\n- b\n", "a config is a mapping of sections"),
-        (b"just text", "a config is a mapping of sections"),
+        (b"- a\n- b\n", "allowed: a mapping with data, process"),
+        (b"just text", "allowed: a mapping with data, process"),
         (b"process: masked\nprocess: gaussian", "my.yaml:2: the key 'process' is given twice"),
         (b"process: [", "not YAML"),
         (b"process: \xff", "byte 9 is 0xff"),
@@ -211,6 +211,15 @@ def test_a_missing_supplier_of_a_run_is_named():
     for override in ["weighting=elbo", "weighting.name=elbo"]:  # no longer what the run used
         config = load_config(MASKED | {"weighting": "far"}, [override], origin=origin)
         assert config.weighting.name == "elbo"
+
+
+def test_an_override_vouches_only_for_what_it_names(tmp_path):
+    """To change an option of a stranger's component is not to name the component."""
+    mine = tmp_path / "mine.py"
+    mine.write_text("raise SystemExit('executed')")
+    config = {**MASKED, "weighting": {"name": f"{mine}:Mine", "k": 1}}
+    for override in ["weighting.k=2", "seed=1"]:
+        assert "say --trust" in said(config, [override], origin=Origin(folder=tmp_path / "run"))
 
 
 # -- overrides
