@@ -39,9 +39,8 @@ def _print(report: Report) -> None:
 
     out = console()
     listing = table("Plugins", "plugin", "supplied by", ">API", ">import ms", "registers")
-    for one in sorted(report.checkups, key=lambda one: -one.plugin.seconds):
-        plugin = one.plugin
-        words = [f"{kind}: {', '.join(names)}" for kind, names in one.registers.items()]
+    for plugin in sorted(report.plugins, key=lambda plugin: -plugin.seconds):
+        words = [f"{kind}: {', '.join(names)}" for kind, names in plugin.registers.items()]
         what = "; ".join(words) or ("observes runs" if plugin.error is None else "")
         listing.add_row(
             Text(plugin.name, style="red" if plugin.error else ""),
@@ -55,11 +54,11 @@ def _print(report: Report) -> None:
     for finding in report.findings:
         style = styles[finding.level]
         out.print(Text.assemble((f"{finding.level} ", style), f"{finding.about}: {finding.text}"))
-    total = sum(one.plugin.seconds for one in report.checkups)
+    total = sum(plugin.seconds for plugin in report.plugins)
     verdict = "nothing is broken" if report.healthy else "something is broken"
     out.print(
         Text(
-            f"{len(report.checkups)} plugins in {1000 * total:.0f} ms, plugin API "
+            f"{len(report.plugins)} plugins in {1000 * total:.0f} ms, plugin API "
             f"{PLUGIN_API[0]}.{PLUGIN_API[1]}: {verdict}"
         )
     )

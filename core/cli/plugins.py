@@ -10,7 +10,7 @@ from .options import JSON
 from .output import console, print_json, table
 
 if TYPE_CHECKING:
-    from ..registry.components import Plugin, Registry
+    from ..registry.components import Registry
 
 
 def plugins(context: typer.Context, json: JSON = False) -> None:
@@ -35,7 +35,7 @@ def describe(found: Registry) -> dict[str, Any]:
     from ..registry.components import KINDS
 
     return {
-        "plugins": [_describe(plugin) for plugin in found.plugins],
+        "plugins": [plugin.record() for plugin in found.plugins],
         "components": {
             kind: {
                 name: {
@@ -47,19 +47,7 @@ def describe(found: Registry) -> dict[str, Any]:
             }
             for kind in KINDS
         },
-        "broken": [_describe(plugin) for plugin in found.broken],
-    }
-
-
-def _describe(plugin: Plugin) -> dict[str, Any]:
-    return {
-        "name": plugin.name,
-        "module": plugin.module,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "api": plugin.api,
-        "error": None if plugin.error is None else plugin.error.cause,
-        "notes": plugin.notes,
+        "broken": [plugin.record() for plugin in found.broken],
     }
 
 

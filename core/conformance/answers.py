@@ -229,25 +229,28 @@ def check_first_frame(sampler: Sampler, model: Diffusion, cond: Tensor | None) -
 def check_begun(sampler: Sampler, frame: Any, count: int, process: Process) -> Frame:
     """The first frame of a path of ``count`` samples."""
     asked = _Asked("sampler", sampler)
-    asked.ensure(frame is not None, "yielded no frame at all")
-    asked.ensure(isinstance(frame, Frame), f"yielded {_kind(frame)}, not a Frame")
-    assert isinstance(frame, Frame)
-    asked.shape("z", frame.z, (count, *process.signature().shape))
-    return frame
+    begun = _as_frame(asked, frame)
+    asked.shape("z", begun.z, (count, *process.signature().shape))
+    return begun
 
 
 def check_ended(sampler: Sampler, frame: Any, count: int, data: DataSpec) -> Frame:
     """The last frame of a path of ``count`` samples: integers of the data, and their cost."""
     asked = _Asked("sampler", sampler)
+    ended = _as_frame(asked, frame)
+    asked.ensure(ended.x is not None, "did not finish: its last frame has no x")
+    assert ended.x is not None
+    asked.shape("x", ended.x, (count, *data.shape))
+    asked.integers("x", ended.x, data.levels)
+    asked.ensure(ended.calls is not None, "did not say in its last frame how many calls it took")
+    asked.shape("calls", ended.calls, (count,))
+    return ended
+
+
+def _as_frame(asked: _Asked, frame: Any) -> Frame:
     asked.ensure(frame is not None, "yielded no frame at all")
     asked.ensure(isinstance(frame, Frame), f"yielded {_kind(frame)}, not a Frame")
     assert isinstance(frame, Frame)
-    asked.ensure(frame.x is not None, "did not finish: its last frame has no x")
-    asked.shape("x", frame.x, (count, *data.shape))
-    assert frame.x is not None
-    asked.integers("x", frame.x, data.levels)
-    asked.ensure(frame.calls is not None, "did not say in its last frame how many calls it took")
-    asked.shape("calls", frame.calls, (count,))
     return frame
 
 

@@ -18,10 +18,13 @@ import attrs
 import torch
 from torch import Tensor
 
+from ..contracts.dataset import DataSpec
 from ..contracts.level import Level
 from ..contracts.prediction import CategoricalPrediction, RealPrediction
 from ..contracts.process import Process
+from ..contracts.schedule import Schedule
 from ..objective.loss import Predict
+from ..registry.components import installed
 
 
 @attrs.frozen(eq=False)
@@ -85,6 +88,25 @@ class TableOracle:
             return CategoricalPrediction(self.power * marginal.log())
 
         return predict
+
+
+DATA = DataSpec((2,), 3)
+TABLE = TableOracle(
+    torch.tensor([[0, 1], [2, 2], [1, 0]]), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+)
+"""Three examples of two tokens with three levels: every sum over them can be exact."""
+
+
+def counts_in(table: TableOracle, x: Tensor) -> tuple[Tensor, int]:
+    """How often each state [S] is among the samples ``x`` [N, *D], and how many are none."""
+    hit = (x[:, None] == table.states[None]).flatten(2).all(-1)  # [N, S]
+    return hit.sum(0), int((~hit.any(1)).sum())
+
+
+def natural_schedule_of(process: Process) -> Schedule:
+    """The schedule that a process is meant to be used with."""
+    schedule: Schedule = installed().find("schedule", process.natural_schedule).load()()
+    return schedule
 
 
 def every_state(shape: Sequence[int], states: int) -> Tensor:

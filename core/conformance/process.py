@@ -7,22 +7,21 @@ every sum to be exact (or for a few thousand draws to be telling), with the tabl
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import pairwise
 
 import attrs
 import torch
 from torch import Tensor
 
-from ..contracts.dataset import DataSpec
 from ..contracts.level import Level
 from ..contracts.process import Process, Step
 from ..contracts.schedule import Schedule
 from ..objective.loss import bound
 from ..randomness.noise import Noise
-from ..registry.components import installed
 from .law import chi_square, close, ensure, run
-from .oracle import TableOracle, every_state
+from .oracle import DATA, TABLE, TableOracle, counts_in, every_state, natural_schedule_of
 
-_SPEC = DataSpec((2,), 3)
 _DRAWS = 20_000
 _TIMES = torch.tensor([0.15, 0.4, 0.65, 0.9], dtype=torch.float64)
 _UNLIKELY = 1e-5  # p-values below this count as broken
@@ -49,11 +48,6 @@ class _Setting:
 
 def check_process(process: Process, schedule: Schedule | None = None) -> None:
     """Every law of a process, under ``schedule`` or the process's natural one."""
-    if schedule is None:
-        schedule = installed().find("schedule", process.natural_schedule).load()()
-    table = TableOracle(
-        torch.tensor([[0, 1], [2, 2], [1, 0]]), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
-    )
     laws = [
         _round_trip,
         _shapes,
@@ -67,7 +61,8 @@ def check_process(process: Process, schedule: Schedule | None = None) -> None:
         _inactive,
         _own_stream,
     ]
-    run(process, laws, _Setting(process.bind(_SPEC), schedule, table))
+    schedule = schedule or natural_schedule_of(process)
+    run(process, laws, _Setting(process.bind(DATA), schedule, TABLE))
 
 
 def _round_trip(setting: _Setting) -> None:
@@ -89,7 +84,7 @@ def _shapes(setting: _Setting) -> None:
     level = setting.level(torch.full((5,), 0.5), x)
     z = process.corrupt(x, level, noise)
     prediction = setting.table.predict(process)(z, level)
-    whole, each = (5, *_SPEC.shape), (5,)
+    whole, each = (5, *DATA.shape), (5,)
     for name, value, shape in (
         ("prior", process.prior(noise), whole),
         ("corrupt", z, whole),
@@ -136,7 +131,7 @@ def _corruption(setting: _Setting) -> None:
 def _check_table(setting: _Setting, z: Tensor, x: Tensor, level: Level) -> None:
     states = setting.process.signature().in_states
     assert states is not None
-    every = every_state(_SPEC.shape, states)
+    every = every_state(DATA.shape, states)
     few = level.select(slice(0, len(every)))
     probability = setting.process.log_likelihood(every, x[: len(every)], few).double().exp()
     total = float(probability.sum())
@@ -227,42 +222,40 @@ def _reverse(setting: _Setting) -> None:
     """Ancestral steps with the exact denoiser draw from the data's own distribution."""
     process, predict = setting.process, setting.table.predict(setting.process)
     steps, count = 192, 3000  # many steps: two tokens seldom change in the same one
-    t = 1 - torch.arange(steps + 1, dtype=torch.float64) / steps
     noise = Noise.of(6, count)
-    z = process.prior(noise)
-    for i in range(steps):
-        here, to = (setting.level(t[j].expand(count), z) for j in (i, i + 1))
-        start = setting.level(t[0].expand(count), z)
-        step = Step(torch.full((count,), i), here, to, start)
-        z = process.reverse(z, predict(z, here), step, noise)
+    *_, z = _path(setting, steps, count, noise)
     last = setting.level(torch.zeros(count), z)
     x = process.decode(z, predict(z, last), last, noise)
-    index = (x[:, None] == setting.table.states[None]).all(-1)
-    outside = int((~index.any(1)).sum())
-    counts = index.sum(0)
+    counts, outside = counts_in(setting.table, x)
     p = chi_square(counts, setting.table.probabilities * counts.sum())
     ensure(outside < 0.02 * count, f"{outside} of {count} samples are not in the data at all.")
     ensure(p > _UNLIKELY, f"counts {counts.tolist()} do not fit (chi-square p = {p:.1e}).")
 
 
+def _path(setting: _Setting, steps: int, count: int, noise: Noise) -> Iterator[Tensor]:
+    """z [count, 2] from the prior on, after each of ``steps`` ancestral steps."""
+    process, predict = setting.process, setting.table.predict(setting.process)
+    t = 1 - torch.arange(steps + 1, dtype=torch.float64) / steps
+    z = process.prior(noise)
+    yield z
+    for i in range(steps):
+        start, here, to = (setting.level(t[j].expand(count), z) for j in (0, i, i + 1))
+        step = Step(torch.full((count,), i), here, to, start)
+        z = process.reverse(z, predict(z, here), step, noise)
+        yield z
+
+
 def _inactive(setting: _Setting) -> None:
     """A step that active_steps rules out does not change the sample."""
-    process, predict = setting.process, setting.table.predict(setting.process)
     steps, count = 16, 32
     t = 1 - torch.arange(steps + 1, dtype=torch.float64) / steps
     noise = Noise.of(7, count)
-    active = process.active_steps(Level.of(t, setting.schedule, process), noise)
+    level = Level.of(t, setting.schedule, setting.process)
+    active = setting.process.active_steps(level, noise)
     ensure(tuple(active.shape) == (count, steps), f"active_steps is {tuple(active.shape)}.")
-    z = process.prior(noise)
-    for i in range(steps):
-        here, to = (setting.level(t[j].expand(count), z) for j in (i, i + 1))
-        start = setting.level(t[0].expand(count), z)
-        after = process.reverse(
-            z, predict(z, here), Step(torch.full((count,), i), here, to, start), noise
-        )
+    for i, (z, after) in enumerate(pairwise(_path(setting, steps, count, noise))):
         changed = (after != z).flatten(1).any(1) & ~active[:, i]
         ensure(~changed, f"step {i} changed a sample it was not to change.")
-        z = after
 
 
 def _own_stream(setting: _Setting) -> None:

@@ -8,7 +8,6 @@ import attrs
 import torch
 from torch import Tensor
 
-from ..contracts.dataset import DataSpec
 from ..contracts.guidance import Guidance
 from ..contracts.level import Level
 from ..contracts.process import Process
@@ -17,9 +16,8 @@ from ..contracts.schedule import Schedule
 from ..randomness.noise import Noise
 from ..registry.components import installed
 from .law import chi_square, ensure, run
-from .oracle import TableOracle
+from .oracle import DATA, TABLE, TableOracle, counts_in, natural_schedule_of
 
-_SPEC = DataSpec((2,), 3)
 _COUNT = 3000
 
 
@@ -49,20 +47,15 @@ def check_sampler(sampler: Sampler, *, exact: bool = True) -> None:
     served = [model for model in _models() if sampler.needs <= model.process.traits]
     if not served:
         raise AssertionError(f"{sampler!r} needs {set(sampler.needs)}, which no process offers")
+    law = _distribution if exact else _support
     for model in served:
-        run(sampler, [_finishes, _same_whatever_batch, _law(exact)], sampler, model)
+        run(sampler, [_finishes, _same_whatever_batch, law], sampler, model)
 
 
 def _models() -> list[OracleModel]:
-    table = TableOracle(
-        torch.tensor([[0, 1], [2, 2], [1, 0]]), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
-    )
-    found, models = installed(), []
-    for component in found.components("process").values():
-        process = component.load()().bind(_SPEC)
-        schedule = found.find("schedule", process.natural_schedule).load()()
-        models.append(OracleModel(process, schedule, table))
-    return models
+    found = installed().components("process").values()
+    processes = [component.load()().bind(DATA) for component in found]
+    return [OracleModel(process, natural_schedule_of(process), TABLE) for process in processes]
 
 
 def _finishes(sampler: Sampler, model: OracleModel) -> None:
@@ -73,9 +66,9 @@ def _finishes(sampler: Sampler, model: OracleModel) -> None:
     ensure(last.x is not None, "the last frame was not finished.")
     ensure(last.calls is not None, "the last frame does not count its calls.")
     assert last.x is not None and last.calls is not None
-    ensure(tuple(last.x.shape) == (4, *_SPEC.shape), f"x has shape {tuple(last.x.shape)}.")
+    ensure(tuple(last.x.shape) == (4, *DATA.shape), f"x has shape {tuple(last.x.shape)}.")
     ensure(not last.x.is_floating_point(), f"x is {last.x.dtype}, not integers.")
-    ensure((last.x >= 0) & (last.x < _SPEC.levels), "x leaves the data's levels.")
+    ensure((last.x >= 0) & (last.x < DATA.levels), "x leaves the data's levels.")
     ensure(last.calls >= 1, "a sample took no network call at all.")
 
 
@@ -85,10 +78,6 @@ def _same_whatever_batch(sampler: Sampler, model: OracleModel) -> None:
     whole = sampler.sample(model, noise).x
     parts = [sampler.sample(model, noise.select(part)).x for part in (slice(0, 5), slice(5, 12))]
     ensure(torch.cat(parts) == whole, "drawing 5 + 7 gave other samples than drawing 12.")
-
-
-def _law(exact: bool) -> Any:
-    return _distribution if exact else _support
 
 
 def _distribution(sampler: Sampler, model: OracleModel) -> None:
@@ -106,6 +95,4 @@ def _support(sampler: Sampler, model: OracleModel) -> None:
 
 
 def _counts(sampler: Sampler, model: OracleModel) -> tuple[Tensor, int]:
-    x = sampler.sample(model, Noise.of(2, _COUNT)).x
-    hit = (x[:, None] == model.table.states[None]).all(-1)
-    return hit.sum(0), int((~hit.any(1)).sum())
+    return counts_in(model.table, sampler.sample(model, Noise.of(2, _COUNT)).x)

@@ -19,6 +19,7 @@ from ..contracts.schedule import Schedule
 from ..contracts.weighting import Weighting
 from ..registry.components import OURS, installed
 from .law import close, ensure, run
+from .oracle import natural_schedule_of
 
 Settings = list[tuple[Process, Schedule]]
 
@@ -46,12 +47,9 @@ def _report(weighting: Weighting, settings: Settings) -> Iterator[str]:
 
 
 def _settings() -> Settings:
-    found, settings = installed(), []
-    for component in found.components("process").values():
-        if component.owner.distribution == OURS:
-            process = component.load()()
-            settings.append((process, found.find("schedule", process.natural_schedule).load()()))
-    return settings
+    found = installed().components("process").values()
+    processes = [one.load()() for one in found if one.owner.distribution == OURS]
+    return [(process, natural_schedule_of(process)) for process in processes]
 
 
 def _levels(schedule: Schedule, process: Process, dtype: torch.dtype = torch.float64) -> Level:

@@ -96,10 +96,12 @@ class Registry:
     def components(self, kind: str) -> dict[str, Component]:
         """Every component of a kind by the name that finds it, in order.
 
-        That is its own name, or ``distribution/name`` where several distributions supply it.
+        That is its own name, or ``distribution/name`` where several distributions supply it; of
+        commands, ours keep their names.
         """
         table = self._components[_known(kind)]
-        return _by_name({n: [(c.owner, c) for c in found] for n, found in table.items()})
+        owned = {name: [(c.owner, c) for c in found] for name, found in table.items()}
+        return _by_name(owned, ours=not KINDS[kind].is_class)
 
     def presets(self) -> dict[str, tuple[Owner, str]]:
         """Every preset by the name that finds it, as for components: who supplies it, and where.
@@ -113,8 +115,7 @@ class Registry:
 
     def commands(self) -> dict[str, Component]:
         """Every command by the name that calls it; another's never takes the place of ours."""
-        table = self._components["command"]
-        return _by_name({n: [(c.owner, c) for c in found] for n, found in table.items()}, ours=True)
+        return self.components("command")
 
     def find(
         self,

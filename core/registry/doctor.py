@@ -10,8 +10,7 @@ from __future__ import annotations
 import ast
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata, resources
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -22,15 +21,12 @@ from typing import Any, Literal
 import attrs
 
 from ..errors import PluginError
-from .component import Component, cause
+from .component import Component, Owner, cause
 from .components import Registry
-from .discovery import GROUP, announcements, normalised
+from .discovery import GROUP, normalised
 from .hooks import PLUGIN_API
 from .kinds import KINDS
 from .plugin import Plugin
-
-HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "diffusers", "transformers", "torchmetrics")
-"""What no plugin should import just to be listed."""
 
 SLOW = 0.1
 """Seconds after which importing a plugin counts as slow."""
@@ -46,30 +42,12 @@ class Finding:
 
 
 @attrs.frozen
-class Checkup:
-    """One plugin, examined."""
-
-    plugin: Plugin
-    heavy: tuple[str, ...] = ()  # of HEAVY, what it was the first to import
-    loaded: tuple[tuple[Component, float], ...] = ()  # seconds to load each component, if asked
-
-    @property
-    def registers(self) -> dict[str, list[str]]:
-        """Kind -> names; presets among them."""
-        found: dict[str, list[str]] = {}
-        for component in self.plugin.components:
-            found.setdefault(component.kind, []).append(component.name)
-        if self.plugin.presets:
-            found["preset"] = list(self.plugin.presets)
-        return found
-
-
-@attrs.frozen
 class Report:
     """Every plugin, and all findings, the worst first."""
 
-    checkups: tuple[Checkup, ...]
+    plugins: tuple[Plugin, ...]
     findings: tuple[Finding, ...]
+    loaded: Mapping[Component, float]  # seconds to load each component, if asked
 
     @property
     def healthy(self) -> bool:
@@ -81,75 +59,63 @@ class Report:
         return {
             "api": list(PLUGIN_API),
             "healthy": self.healthy,
-            "seconds": sum(one.plugin.seconds for one in self.checkups),
-            "plugins": [_record(one) for one in self.checkups],
+            "seconds": sum(plugin.seconds for plugin in self.plugins),
+            "plugins": [self._record(plugin) for plugin in self.plugins],
             "findings": [attrs.asdict(finding) for finding in self.findings],
         }
 
-
-def _record(one: Checkup) -> dict[str, Any]:
-    plugin = one.plugin
-    return {
-        "name": plugin.name,
-        "module": plugin.module,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "api": None if plugin.api is None else list(plugin.api),
-        "seconds": plugin.seconds,
-        "imports": list(one.heavy),
-        "registers": one.registers,
-        "loaded": {f"{c.kind} {c.name}": seconds for c, seconds in one.loaded},
-        "error": None if plugin.error is None else plugin.error.cause,
-        "traceback": None if plugin.error is None else plugin.error.traceback,
-    }
+    def _record(self, plugin: Plugin) -> dict[str, Any]:
+        found = ((c, self.loaded[c]) for c in plugin.components if c in self.loaded)
+        return {
+            **plugin.record(),
+            "seconds": plugin.seconds,
+            "imports": list(plugin.heavy),
+            "registers": plugin.registers,
+            "loaded": {f"{c.kind} {c.name}": seconds for c, seconds in found},
+            "traceback": None if plugin.error is None else plugin.error.traceback,
+        }
 
 
 def examine(
     entry_points: Iterable[metadata.EntryPoint] | None = None, *, load: bool = False
 ) -> Report:
     """Load the announced plugins afresh (default: those installed) and look at each."""
-    given = None if entry_points is None else list(entry_points)
-    with _watching([one.module for one in announcements(given)]) as heavy:
-        registry = Registry.load(given)
-    checkups: list[Checkup] = []
+    registry = Registry.load(entry_points)
+    loaded: dict[Component, float] = {}
     findings: list[Finding] = []
     for plugin in registry.plugins:
-        imported = tuple(heavy.get(plugin.module.partition(":")[0], ()))
-        loaded: list[tuple[Component, float]] = []
-        findings += _of_plugin(plugin, imported)
+        findings += _of_plugin(plugin)
         for component in plugin.components:
-            if load:
-                seconds, wrong = _load(component)
-                loaded.append((component, seconds))
-            else:
-                wrong = _look_up(component)
-            if wrong:
-                about = f"{component.kind.replace('_', ' ')} {component.name} of {plugin}"
+            begin = time.perf_counter()
+            if wrong := _load(component) if load else _look_up(component):
+                about = f"{KINDS[component.kind].words} {component.name} of {plugin}"
                 findings.append(Finding("error", about, wrong))
-        checkups.append(Checkup(plugin, imported, tuple(loaded)))
-    findings += [*_of_names(registry), *_of_metadata(given)]
+            if load:
+                loaded[component] = time.perf_counter() - begin
+    findings += _of_names(registry)
+    findings += _of_metadata() if entry_points is None else ()
     if registry.left_out:
         names = ", ".join(registry.left_out)
         findings.append(Finding("note", "ELBOWROOM_PLUGINS", f"leaves out {names}"))
     order = ("error", "warning", "note")
     findings.sort(key=lambda finding: order.index(finding.level))
-    return Report(tuple(checkups), tuple(findings))
+    return Report(registry.plugins, tuple(findings), loaded)
 
 
 # -- one plugin
 
 
-def _of_plugin(plugin: Plugin, imported: Sequence[str]) -> Iterator[Finding]:
+def _of_plugin(plugin: Plugin) -> Iterator[Finding]:
     who = str(plugin)
     if plugin.error is not None:
         yield Finding("error", who, plugin.error.cause)
     for note in plugin.notes:
         yield Finding("warning", who, note)
-    if imported:
+    if plugin.heavy:
         yield Finding(
             "warning",
             who,
-            f"imports {', '.join(imported)} to be listed: name its components by "
+            f"imports {', '.join(plugin.heavy)} to be listed: name its components by "
             '"module:Class", so that they are imported when they are used',
         )
     elif plugin.seconds > SLOW:
@@ -183,14 +149,13 @@ def _functions(plugin: Plugin) -> Iterator[Any]:
 # -- one component
 
 
-def _load(component: Component) -> tuple[float, str]:
-    """(seconds, what is wrong) of loading it."""
-    begin = time.perf_counter()
+def _load(component: Component) -> str:
+    """What is wrong with loading it."""
     try:
         component.load()
     except PluginError as error:
-        return time.perf_counter() - begin, str(error)
-    return time.perf_counter() - begin, ""
+        return str(error)
+    return ""
 
 
 def _look_up(component: Component) -> str:
@@ -238,33 +203,21 @@ def _names_in(spec: ModuleSpec) -> set[str] | None:
 
 def _of_names(registry: Registry) -> Iterator[Finding]:
     """Names that several distributions supply: none of them wins."""
-    for kind in KINDS:
-        found = registry.components(kind).items()
-        yield from _ambiguous(kind, [(c.name, str(c.owner), way) for way, c in found])
-    found_presets = registry.presets().items()
-    yield from _ambiguous(
-        "preset", [(way.rpartition("/")[2], str(owner), way) for way, (owner, _) in found_presets]
-    )
-
-
-def _ambiguous(kind: str, found: Sequence[tuple[str, str, str]]) -> Iterator[Finding]:
-    suppliers: dict[str, list[tuple[str, str]]] = {}
-    for name, owner, way in found:
-        suppliers.setdefault(name, []).append((owner, way))
+    suppliers: dict[str, dict[str, Owner]] = {}  # "kind name" -> ways to write it
+    for kind in KINDS.values():
+        for way, component in registry.components(kind.name).items():
+            suppliers.setdefault(f"{kind.words} {component.name}", {})[way] = component.owner
+    for way, (owner, _) in registry.presets().items():
+        suppliers.setdefault(f"preset {way.rpartition('/')[2]}", {})[way] = owner
     for name, ways in suppliers.items():
         if len(ways) > 1:
-            yield Finding(
-                "warning",
-                f"{kind.replace('_', ' ')} {name}",
-                f"is supplied by {' and '.join(owner for owner, _ in ways)}: configs must write "
-                f"{' or '.join(way for _, way in ways)}",
-            )
+            owners = " and ".join(map(str, ways.values()))
+            text = f"is supplied by {owners}: configs must write {' or '.join(ways)}"
+            yield Finding("warning", name, text)
 
 
-def _of_metadata(entry_points: Sequence[metadata.EntryPoint] | None) -> Iterator[Finding]:
+def _of_metadata() -> Iterator[Finding]:
     """Distributions found twice on the import path: the first counts, the others are shadowed."""
-    if entry_points is not None:
-        return
     places: dict[str, list[tuple[str, str]]] = {}
     for distribution in metadata.distributions():
         if f"[{GROUP}]" in (distribution.read_text("entry_points.txt") or ""):
@@ -279,35 +232,3 @@ def _of_metadata(entry_points: Sequence[metadata.EntryPoint] | None) -> Iterator
                 f"{name} {version} in {where}",
                 f"is shadowed by {name} {found[0][0]} in {found[0][1]}, first on the import path",
             )
-
-
-# -- who imports what
-
-
-@contextmanager
-def _watching(modules: Sequence[str]) -> Iterator[dict[str, list[str]]]:
-    """Plugin module -> the heavy libraries that its import was the first to ask for."""
-    watch = _Watch({module.partition(":")[0] for module in modules})
-    sys.meta_path.insert(0, watch)
-    try:
-        yield watch.asked
-    finally:
-        sys.meta_path.remove(watch)
-
-
-class _Watch:
-    """Finds nothing; notes what is looked for. Plugins are imported one after the other."""
-
-    def __init__(self, plugins: set[str]) -> None:
-        self.plugins = plugins
-        self.current = ""
-        self.asked: dict[str, list[str]] = {}
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name in self.plugins:
-            self.current = name
-        elif name in HEAVY and self.current:
-            self.asked.setdefault(self.current, []).append(name)
-        return None

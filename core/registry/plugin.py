@@ -8,6 +8,7 @@ classes or ``"module:Class"`` strings. Anything else is recorded as this plugin'
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +27,10 @@ from .kinds import KINDS, Kind
 
 REGISTERING = (*(kind.hook for kind in KINDS.values()), "presets")
 HOOKS = (*REGISTERING, *(n for n in vars(Hooks) if n[0] != "_" and n not in REGISTERING))
+
+
+HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "diffusers", "transformers", "torchmetrics")
+"""What no plugin should import just to be listed."""
 
 
 @attrs.frozen
@@ -53,11 +58,32 @@ class Plugin:
     error: Failure | None = None
     notes: tuple[str, ...] = ()  # what looks like a slip but breaks nothing
     seconds: float = 0.0  # to import it
+    heavy: tuple[str, ...] = ()  # of HEAVY, what it was the first to import
 
     @property
     def owner(self) -> Owner:
         """Who supplies its components."""
         return Owner(self.distribution, self.version, self.name)
+
+    @property
+    def registers(self) -> dict[str, list[str]]:
+        """Kind -> names; presets among them."""
+        found: dict[str, list[str]] = {}
+        for component in self.components:
+            found.setdefault(component.kind, []).append(component.name)
+        return {**found, "preset": list(self.presets)} if self.presets else found
+
+    def record(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "name": self.name,
+            "module": self.module,
+            "distribution": self.distribution,
+            "version": self.version,
+            "api": None if self.api is None else list(self.api),
+            "error": None if self.error is None else self.error.cause,
+            "notes": list(self.notes),
+        }
 
     def __str__(self) -> str:
         return f"{self.name} ({self.distribution} {self.version})"
@@ -71,12 +97,15 @@ def load_plugin(
 ) -> Plugin:
     """One plugin, broken or not; registered with ``manager`` only if all of it is right."""
     plugin = Plugin(announced.name, announced.module, announced.distribution, announced.version)
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), set(sys.modules)
     try:
         with importing(lambda: f"plugin {plugin}"):
             module = announced.load()
             plugin = attrs.evolve(
-                plugin, seconds=time.perf_counter() - begin, notes=tuple(_unmarked(module))
+                plugin,
+                seconds=time.perf_counter() - begin,
+                heavy=tuple(name for name in HEAVY if name in sys.modules.keys() - before),
+                notes=tuple(_unmarked(module)),
             )
             plugin = attrs.evolve(plugin, api=_api(module, announced))
             plugin = _collect(plugin, _hooks_of(module, manager, plugin.api))

@@ -20,8 +20,8 @@ MEANT_OTHERWISE = {
     ("conformance/answers.py", "units"): "a function of a process",
     ("conformance/process.py", "units"): "a function of a process",
     ("evaluation/evaluation.py", "figures"): "a key of figures.json",
-    ("registry/doctor.py", "diffusers"): "the library, which no plugin should import to be listed",
-    ("registry/doctor.py", "torchmetrics"): "the library, likewise",
+    ("registry/plugin.py", "diffusers"): "the library, which no plugin should import to be listed",
+    ("registry/plugin.py", "torchmetrics"): "another such library",
     ("registry/moved.py", "new_plugin"): "a module, which had another place",
 }
 """Texts that are the name of something else, too."""

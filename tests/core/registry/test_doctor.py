@@ -73,20 +73,19 @@ def test_a_plugin_that_is_well_has_no_findings(site):
     """Its time, API version and names are told, and nothing else."""
     site.install("dist-well", "doctored_well", WELL, doctored_well_parts=PARTS)
     report = site.examine()
-    (one,) = report.checkups
+    (one,) = report.plugins
     assert report.findings == ()
     assert report.healthy
     assert one.registers == {"weighting": ["well"]}
-    assert one.plugin.api == (1, 0)
-    assert one.plugin.seconds > 0
+    assert one.api == (1, 0)
+    assert one.seconds > 0
     assert "doctored_well_parts" not in sys.modules
 
 
 def test_loading_on_request_imports_every_component(site):
     """load=True imports what is only named, and times it."""
     site.install("dist-well", "doctored_well", WELL, doctored_well_parts=PARTS)
-    (one,) = site.examine(load=True).checkups
-    ((component, seconds),) = one.loaded
+    ((component, seconds),) = site.examine(load=True).loaded.items()
     assert component.name == "well"
     assert seconds > 0
     assert "doctored_well_parts" in sys.modules
@@ -142,7 +141,7 @@ def test_a_broken_plugin_is_told_with_its_cause(site):
     report = site.examine()
     (error,) = said(report, "error")
     assert error.startswith("doctored_broken (dist-broken 1.0): ModuleNotFoundError")
-    assert [one.plugin.name for one in report.checkups] == ["doctored_broken", "doctored_well"]
+    assert [one.name for one in report.plugins] == ["doctored_broken", "doctored_well"]
     assert "a_module_nobody_has" in report.record()["plugins"][0]["traceback"]
 
 
@@ -164,7 +163,7 @@ def test_a_plugin_that_imports_a_heavy_library_is_told_apart(site, monkeypatch):
     """Only the plugin that asked for it first is warned."""
     import elbowroom.registry.doctor
 
-    monkeypatch.setattr(elbowroom.registry.doctor, "HEAVY", ("doctored_heavy",))
+    monkeypatch.setattr(elbowroom.registry.plugin, "HEAVY", ("doctored_heavy",))
     heavy = f"import doctored_heavy\n{WELL}"
     site.install("dist-a", "doctored_a", heavy, doctored_heavy="", doctored_well_parts=PARTS)
     site.install("dist-b", "doctored_b", heavy.replace('"well"', '"other"'))
@@ -211,7 +210,7 @@ def test_a_missing_preset_is_an_error_and_a_newer_minor_a_note(site):
     assert error.startswith("preset gone of doctored_presets")
     (note,) = said(report, "note")
     assert "made for plugin API 1.7" in note
-    assert report.checkups[0].registers == {"preset": ["gone", "there"]}
+    assert report.plugins[0].registers == {"preset": ["gone", "there"]}
 
 
 def test_a_distribution_found_twice_is_a_note(site, tmp_path, monkeypatch):
