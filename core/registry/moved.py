@@ -57,7 +57,6 @@ _ROOMS = {
 have the name of an old module (``elbowroom.config``): what was in that is in the room."""
 
 _RENAMED = {
-    "atomic.force": ":flush_to_disk",
     "component_spec.plain": ":to_plain",
     "config.Objective": ".config.sections:ObjectiveSection",
     "devices.check_name": ":check_device",

@@ -17,7 +17,7 @@ from pathlib import Path
 import elbowroom as er
 import pytest
 import torch
-from elbowroom.registry.moved import MOVED
+from elbowroom.registry.moved import _RENAMED, MOVED
 from safetensors.torch import load_file
 
 from tests.compatibility.make import COMPARE, RUNS
@@ -151,6 +151,14 @@ def test_a_name_that_moved_says_where_it_is(old, name, now):
     with pytest.warns(DeprecationWarning, match=rf"{old}\.{name} is elbowroom\.[\w.]+ now"):
         found = getattr(importlib.import_module(f"elbowroom.{old}"), name)
     assert found is now or found.__name__ == now.__name__
+
+
+@pytest.mark.parametrize("old", sorted(_RENAMED))
+def test_every_renamed_name_leads_somewhere(old):
+    """The table has no place that is not there."""
+    module, _, name = old.rpartition(".")
+    with pytest.warns(DeprecationWarning, match=rf"{old} is elbowroom\.[\w.]+ now"):
+        assert getattr(importlib.import_module(f"elbowroom.{module}"), name) is not None
 
 
 def test_a_name_that_is_no_more_is_refused_in_a_sentence():
