@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from elbowroom import ConfigError, Signature
-from elbowroom.plugins.uvit.uvit import UViT
+from elbowroom.plugins.denoisers.uvit import UViT
 from torch import Tensor
 
 

@@ -56,6 +56,19 @@ _ROOMS = {
 """Room -> old modules that are in it now, as ``old=new`` where they have another name. A room may
 have the name of an old module (``elbowroom.config``): what was in that is in the room."""
 
+_FOLDERS = {
+    (
+        "plugins.uvit",
+        "plugins.denoisers",
+    ): "attention condition dit layers positions residual transformer uvit values",
+    (
+        "plugins.diffusers_export",
+        "plugins.diffusers.export",
+    ): "card exporter model pipeline scheduler sections",
+    ("plugins.diffusers_sampler", "plugins.diffusers"): "coordinates sampler",
+}
+"""(old folder, new folder) -> the modules in it."""
+
 _RENAMED = {
     "component_spec.plain": ":to_plain",
     "config.Objective": ".config.sections:ObjectiveSection",
@@ -88,6 +101,10 @@ def _table() -> dict[str, str]:
         for module in modules.split():
             old, _, new = module.partition("=")
             found[f"elbowroom.{old}"] = f"elbowroom.{room}.{new or old}"
+    for (old, new), modules in _FOLDERS.items():
+        found[f"elbowroom.{old}"] = f"elbowroom.{new}"
+        for module in modules.split():
+            found[f"elbowroom.{old}.{module}"] = f"elbowroom.{new}.{module}"
     return found
 
 
@@ -106,7 +123,10 @@ class Finder(Loader):
         target: ModuleType | None = None,  # noqa: ARG003
     ) -> ModuleSpec | None:
         """A spec for an old name."""
-        return ModuleSpec(name, cls()) if name in MOVED else None
+        if name not in MOVED:
+            return None
+        holds_others = any(old.startswith(f"{name}.") for old in MOVED)
+        return ModuleSpec(name, cls(), is_package=holds_others)
 
     def exec_module(self, module: ModuleType) -> None:
         """Let the module have what the one of now has."""

@@ -23,9 +23,9 @@ from collections.abc import Callable
 
 import torch
 from elbowroom import Signature
-from elbowroom.plugins.uvit.dit import DiT
-from elbowroom.plugins.uvit.transformer import plainly
-from elbowroom.plugins.uvit.uvit import UViT
+from elbowroom.plugins.denoisers.dit import DiT
+from elbowroom.plugins.denoisers.transformer import plainly
+from elbowroom.plugins.denoisers.uvit import UViT
 from torch import Tensor, nn
 
 IMAGE, INSIDE, CLASSES = 3, 64, 10  # channels of an image, channels inside uvit

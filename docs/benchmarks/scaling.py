@@ -33,10 +33,10 @@ EVALUATED = [500, 2000, 8000]
 def model_of(point: dict):
     import torch
     from elbowroom import DataSpec, Diffusion, Objective
+    from elbowroom.plugins.denoisers.uvit import UViT
     from elbowroom.plugins.masked.process import Masked
     from elbowroom.plugins.schedules.masking import Cosine
     from elbowroom.plugins.time_samplers.uniform import Stratified
-    from elbowroom.plugins.uvit.uvit import UViT
     from elbowroom.plugins.weightings.simple import Simple
 
     torch.manual_seed(0)

@@ -1,11 +1,25 @@
-"""What the diffusers library brings: its U-Net (`unet`)."""
+"""What the diffusers library brings: its U-Net, its schedulers as samplers, and export to it."""
 
 from __future__ import annotations
 
-from elbowroom import Components, hookimpl
+from elbowroom import hookimpl
+
+_HERE = "elbowroom.plugins.diffusers"
 
 
 @hookimpl
-def denoisers() -> Components:
+def denoisers() -> dict[str, str]:
     """The customary network of Gaussian diffusion."""
-    return {"unet": "elbowroom.plugins.diffusers.unet:UNet"}
+    return {"unet": f"{_HERE}.unet:UNet"}
+
+
+@hookimpl
+def samplers() -> dict[str, str]:
+    """``diffusers``: any of its schedulers for Gaussian noise, by class name."""
+    return {"diffusers": f"{_HERE}.sampler:DiffusersSampler"}
+
+
+@hookimpl
+def exporters() -> dict[str, str]:
+    """``diffusers``: a folder that ``from_pretrained`` loads."""
+    return {"diffusers": f"{_HERE}.export.exporter:DiffusersExporter"}

@@ -13,7 +13,7 @@ from elbowroom.config.sections import dump_yaml
 from elbowroom.errors import ConfigError
 from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate_run
 from elbowroom.plugins.compare.comparison import Comparison
-from elbowroom.plugins.diffusers_export import ElbowroomPipeline, ElbowroomScheduler
+from elbowroom.plugins.diffusers.export import ElbowroomPipeline, ElbowroomScheduler
 from elbowroom.randomness.noise import Noise
 from elbowroom.runs.checkpoint import checkpoints
 from elbowroom.runs.export import export_run

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from elbowroom.plugins.denoisers.dit import DiT
+from elbowroom.plugins.denoisers.uvit import UViT
 from elbowroom.plugins.diffusers.unet import UNet
-from elbowroom.plugins.uvit.dit import DiT
-from elbowroom.plugins.uvit.uvit import UViT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "denoisers.md").read_text(encoding="utf-8")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 from elbowroom.conformance import check_sampler
 from elbowroom.contracts.sampler import Sampler
-from elbowroom.plugins.diffusers_sampler import samplers as of_diffusers
+from elbowroom.plugins.diffusers import samplers as of_diffusers
 from elbowroom.plugins.samplers import samplers
 from elbowroom.registry.component import import_target
 

@@ -9,7 +9,8 @@ import torch
 from elbowroom import DataSpec, Diffusion, Noise
 from elbowroom.conformance import check_sampler
 from elbowroom.objective.loss import Objective
-from elbowroom.plugins.diffusers_sampler.sampler import DiffusersSampler
+from elbowroom.plugins.denoisers.dit import DiT
+from elbowroom.plugins.diffusers.sampler import DiffusersSampler
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers import samplers
 from elbowroom.plugins.samplers.ancestral import Ancestral
@@ -22,7 +23,6 @@ from elbowroom.plugins.samplers.remask import Remask
 from elbowroom.plugins.samplers.top_p import TopP
 from elbowroom.plugins.schedules.masking import Cosine
 from elbowroom.plugins.time_samplers.uniform import Stratified
-from elbowroom.plugins.uvit.dit import DiT
 from elbowroom.plugins.weightings.paper import Elbo
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*__array__.*:DeprecationWarning")

@@ -53,7 +53,7 @@ def model_card(run: Loaded, config: Config) -> str:
             "## Use",
             "",
             "```python",
-            "from elbowroom.plugins.diffusers_export import ElbowroomPipeline",
+            "from elbowroom.plugins.diffusers.export import ElbowroomPipeline",
             "",
             'pipe = ElbowroomPipeline.from_pretrained("THIS FOLDER")',
             f"drawn = pipe(batch_size=4{labels}, seed=0)",

@@ -1,18 +1,8 @@
-"""``diffusers`` as a format to export to: a folder that ``from_pretrained`` loads."""
+"""Export to diffusers: a folder that ``from_pretrained`` loads, and the classes that load it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-
-from elbowroom import hookimpl
-
-
-@hookimpl
-def exporters() -> Mapping[str, str]:
-    """``diffusers``."""
-    return {"diffusers": "elbowroom.plugins.diffusers_export.exporter:DiffusersExporter"}
-
 
 _HOMES = {
     "ElbowroomModel": "model",

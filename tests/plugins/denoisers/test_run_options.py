@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom.contracts.process import Signature
-from elbowroom.plugins.uvit.dit import DiT
-from elbowroom.plugins.uvit.uvit import UViT
+from elbowroom.plugins.denoisers.dit import DiT
+from elbowroom.plugins.denoisers.uvit import UViT
 from safetensors.torch import load_file, save_file
 
 SIGNATURE = Signature((8, 8, 3), 9, 8, 10, needs_level=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom.errors import ConfigError, IncompatibleError
-from elbowroom.plugins.uvit.positions import Rope, SinCos, positions_of, rotate
+from elbowroom.plugins.denoisers.positions import Rope, SinCos, positions_of, rotate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

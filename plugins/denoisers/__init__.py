@@ -9,6 +9,6 @@ from elbowroom import Components, hookimpl
 def denoisers() -> Components:
     """Networks for images, and for sequences too (`dit`)."""
     return {
-        "uvit": "elbowroom.plugins.uvit.uvit:UViT",
-        "dit": "elbowroom.plugins.uvit.dit:DiT",
+        "uvit": "elbowroom.plugins.denoisers.uvit:UViT",
+        "dit": "elbowroom.plugins.denoisers.dit:DiT",
     }

@@ -16,12 +16,12 @@ from elbowroom import ElbowroomError, Noise
 from elbowroom.api import assemble, load, sample, train
 from elbowroom.conformance import check_exporter
 from elbowroom.contracts.exporter import Exporter
-from elbowroom.plugins.diffusers_export import (
+from elbowroom.plugins.diffusers.export import (
     ElbowroomModel,
     ElbowroomPipeline,
     ElbowroomScheduler,
 )
-from elbowroom.plugins.diffusers_export.exporter import DiffusersExporter
+from elbowroom.plugins.diffusers.export.exporter import DiffusersExporter
 from elbowroom.runs.export import export_run
 
 TINY = {
@@ -74,7 +74,7 @@ def test_a_clean_process_draws_the_very_samples(exported, tmp_path):
     program = """
 import sys
 import numpy as np
-from elbowroom.plugins.diffusers_export import ElbowroomPipeline
+from elbowroom.plugins.diffusers.export import ElbowroomPipeline
 for name, folder in zip(("masked", "gaussian"), sys.argv[1:]):
     pipe = ElbowroomPipeline.from_pretrained(folder)
     np.save(name, pipe(COUNT, seed=SEED).tokens.numpy())

@@ -12,7 +12,7 @@ import torch
 from elbowroom import ElbowroomError
 from elbowroom.api import assemble, train
 from elbowroom.evaluation.evaluation import FORMAT
-from elbowroom.plugins.diffusers_export import ElbowroomPipeline, ElbowroomScheduler
+from elbowroom.plugins.diffusers.export import ElbowroomPipeline, ElbowroomScheduler
 from elbowroom.runs.export import export_run
 
 TINY = {

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 from elbowroom.contracts.process import Signature
-from elbowroom.plugins.uvit.layers import Conv2d, Embedding, Linear
-from elbowroom.plugins.uvit.uvit import UViT
+from elbowroom.plugins.denoisers.layers import Conv2d, Embedding, Linear
+from elbowroom.plugins.denoisers.uvit import UViT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

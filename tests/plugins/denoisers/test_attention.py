@@ -10,9 +10,9 @@ import pytest
 import torch
 from elbowroom.contracts.process import Signature
 from elbowroom.errors import ConfigError
-from elbowroom.plugins.uvit import attention as home
-from elbowroom.plugins.uvit.attention import Auto, Sdpa, Xformers, attention
-from elbowroom.plugins.uvit.dit import DiT
+from elbowroom.plugins.denoisers import attention as home
+from elbowroom.plugins.denoisers.attention import Auto, Sdpa, Xformers, attention
+from elbowroom.plugins.denoisers.dit import DiT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from elbowroom import DataSpec, ElbowroomError, EvenGrid, Noise, Schedule
 from elbowroom.conformance.oracle import MixtureOracle
-from elbowroom.plugins.diffusers_sampler.sampler import DiffusersSampler
+from elbowroom.plugins.diffusers.sampler import DiffusersSampler
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.heun import Heun
@@ -191,7 +191,7 @@ def test_an_unknown_option_is_named():
 def test_diffusers_is_imported_only_when_used():
     """Loading the sampler's class does not import diffusers."""
     code = (
-        "import sys, elbowroom.plugins.diffusers_sampler.sampler;"
+        "import sys, elbowroom.plugins.diffusers.sampler;"
         "sys.exit(any(name.split('.')[0] == 'diffusers' for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

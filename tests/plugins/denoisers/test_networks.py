@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from elbowroom.conformance import check_denoiser
 from elbowroom.contracts.process import Signature
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError
-from elbowroom.plugins.uvit.attention import Sdpa
-from elbowroom.plugins.uvit.dit import DiT
-from elbowroom.plugins.uvit.residual import ResidualBlock, conditional_group_norm, groups_of
-from elbowroom.plugins.uvit.transformer import Block, heads_of, hidden_of
-from elbowroom.plugins.uvit.uvit import UViT
+from elbowroom.plugins.denoisers.attention import Sdpa
+from elbowroom.plugins.denoisers.dit import DiT
+from elbowroom.plugins.denoisers.residual import ResidualBlock, conditional_group_norm, groups_of
+from elbowroom.plugins.denoisers.transformer import Block, heads_of, hidden_of
+from elbowroom.plugins.denoisers.uvit import UViT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
