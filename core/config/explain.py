@@ -79,10 +79,10 @@ def count_parameters(parts: Parts) -> tuple[int | None, str]:
 
 def describe_components(config: Config) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each component the config names: kind -> who supplies it."""
-    values = (*attrs.asdict(config, recurse=False).values(), config.objective.times)
-    for spec in values:
-        if isinstance(spec, ComponentSpec):
-            yield spec.kind, describe_component(spec)
+    for section in (config, config.objective, config.train):
+        for spec in attrs.asdict(section, recurse=False).values():
+            if isinstance(spec, ComponentSpec):
+                yield spec.kind, describe_component(spec)
 
 
 def describe_component(spec: ComponentSpec) -> dict[str, Any]:

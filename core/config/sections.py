@@ -113,7 +113,7 @@ class Config:
     denoiser: Annotated[ComponentSpec, "denoiser"] | None = None
     objective: ObjectiveSection = attrs.field(metadata={"default": {}})
     sampler: Annotated[ComponentSpec, "sampler"] | None = None
-    train: Train = attrs.field(factory=Train)
+    train: Train = attrs.field(factory=Train, metadata={"default": {}})
     seed: int = attrs.field(default=0, validator=[ge(0), lt(2**64)])
 
 

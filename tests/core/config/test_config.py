@@ -63,6 +63,7 @@ def test_the_smallest_config_names_a_process():
     assert config.objective.times.name == "stratified"
     assert (config.data, config.schedule, config.denoiser, config.sampler) == (None,) * 4
     assert config.train == Train()
+    assert config.train.optimiser.path == "train.optimiser"
     assert said({}) == (
         "process: missing; needed is a process: a name, or a mapping with 'name' and its options"
     )
@@ -115,7 +116,7 @@ def test_training_options_out_of_range_say_what_is_allowed(train, problem):
         ({**MASKED, "wieghting": "elbo"}, "did you mean 'weighting'?"),
         ({**MASKED, "objective": {"steps": 0}}, "objective.steps: got 0"),
         ({**MASKED, "objective": {"times": "x"}}, "objective.times: unknown time sampler 'x'"),
-        ({**MASKED, "objective": {"normalise": "sum"}}, "allowed: 'batch' or 'units'"),
+        ({**MASKED, "objective": {"normalise": "sum"}}, "unknown normaliser 'sum'"),
         ({**MASKED, "schedule": {"name": "cosine", "eps": 0.7}}, "schedule.eps: got 0.7; it must"),
         ({**MASKED, "weighting": "nobody/elbo"}, "weighting: weighting 'elbo' of nobody"),
     ],
