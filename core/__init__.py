@@ -57,12 +57,8 @@ if TYPE_CHECKING:
     from .contracts.trajectory import Trajectory, level_precision
     from .contracts.weighting import Weighting
     from .errors import ConfigError, ElbowroomError, IncompatibleError, PluginError, did_you_mean
-    from .evaluation.evaluation import (
-        EvaluationProtocol,
-        evaluate_run,
-        evaluation_folder,
-        read_evaluation,
-    )
+    from .evaluation.protocol import EvaluationProtocol
+    from .evaluation.run import evaluate_run, evaluation_folder, read_evaluation
     from .files.atomic import atomic_folder, replace_file, sweep, write_atomically
     from .files.cache_home import cache_home
     from .files.json_file import JSONFileError, finite, is_count, parse_json, read_json
@@ -158,7 +154,8 @@ _PUBLIC = {
     "training.run": "reproduce",
     "training.signals": "Interrupt",
     "training.step": "Training",
-    "evaluation.evaluation": ("EvaluationProtocol evaluate_run evaluation_folder read_evaluation"),
+    "evaluation.protocol": "EvaluationProtocol",
+    "evaluation.run": "evaluate_run evaluation_folder read_evaluation",
 }
 """Module -> the names in it that are public."""
 

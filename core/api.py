@@ -30,7 +30,7 @@ from .errors import ConfigError, ElbowroomError
 if TYPE_CHECKING:
     import torch
 
-    from .evaluation.evaluation import Evaluation
+    from .evaluation.model import Evaluation
     from .objective.diffusion import Diffusion
     from .sampling.drawing import Drawn, Labels
     from .training.loop import RunResult
@@ -188,7 +188,8 @@ def evaluate(
     Keywords say how it is evaluated: ``metrics``, ``samples``, ``seed``, ``features``,
     ``precision``. Where, as for :func:`sample`.
     """
-    from .evaluation.evaluation import EvaluationProtocol, evaluate
+    from .evaluation.model import evaluate
+    from .evaluation.protocol import EvaluationProtocol
     from .objective.diffusion import Diffusion
     from .sampling.drawing import evaluating
 

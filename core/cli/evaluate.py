@@ -50,7 +50,8 @@ def evaluate(
     Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
     """
     from ..contracts.metric import EVALUATION_BATCH
-    from ..evaluation.evaluation import EvaluationProtocol, evaluate_run
+    from ..evaluation.protocol import EvaluationProtocol
+    from ..evaluation.run import evaluate_run
 
     protocol = EvaluationProtocol(
         metrics=tuple(metric or ()),

@@ -40,7 +40,7 @@ _ROOMS = {
         "training=run fitting=loop update=step feed=batches ema window=log_window "
         "fault=non_finite interrupt=signals validation"
     ),
-    "evaluation": "evaluation",
+    "evaluation": "evaluation=model",
     "cli": "cli.show=output",
     "plugins.compare": (
         "comparison point adoption=shared_training results differences column=decimals "
@@ -73,7 +73,11 @@ _RENAMED = {
     "component_spec.plain": ":to_plain",
     "config.Objective": ".config.sections:ObjectiveSection",
     "devices.check_name": ":check_device",
+    "evaluation.EvaluationReport": ".evaluation.run:EvaluationReport",
     "evaluation.Protocol": ":EvaluationProtocol",
+    "evaluation.evaluate_run": ":evaluate_run",
+    "evaluation.evaluation_folder": ":evaluation_folder",
+    "evaluation.read_evaluation": ":read_evaluation",
     "exporter.export_run": ".runs.export:export_run",
     "guidance.guided": ".objective.diffusion:Diffusion.guided",
     "level.spread": ":broadcast_over",

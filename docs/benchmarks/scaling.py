@@ -95,7 +95,8 @@ def sample(point: dict) -> dict[str, float]:
 def evaluation(point: dict) -> dict[str, float]:
     """The seconds of evaluating so many samples by every usual metric."""
     import elbowroom as er
-    from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate
+    from elbowroom.evaluation.model import evaluate
+    from elbowroom.evaluation.protocol import EvaluationProtocol
     from elbowroom.plugins.datasets.digits import Digits
 
     model = er.assemble("digits", sampler={"name": "ancestral", "steps": 4})

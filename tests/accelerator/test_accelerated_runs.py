@@ -11,7 +11,8 @@ import torch
 from elbowroom import api, point
 from elbowroom.config.sections import dump_yaml
 from elbowroom.errors import ConfigError
-from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate_run
+from elbowroom.evaluation.protocol import EvaluationProtocol
+from elbowroom.evaluation.run import evaluate_run
 from elbowroom.plugins.compare.comparison import Comparison
 from elbowroom.plugins.diffusers.export import ElbowroomPipeline, ElbowroomScheduler
 from elbowroom.randomness.noise import Noise

@@ -185,7 +185,7 @@ def test_closing_asks_jobs_to_stop_and_waits(tmp_path):
 def test_points_of_a_comparison_survive_a_killed_worker(tmp_path, monkeypatch):
     """Two real points, a worker killed in training: both finish, as if it had not happened."""
     import torch
-    from elbowroom.evaluation.evaluation import EvaluationProtocol
+    from elbowroom.evaluation.protocol import EvaluationProtocol
     from elbowroom.plugins.compare.comparison import Axis, Comparison, run_comparison
     from elbowroom.training.run import train
     from safetensors.torch import load_file

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from elbowroom.config.sections import dump_yaml
 from elbowroom.contracts.launcher import Ended, Job, Launcher
-from elbowroom.evaluation.evaluation import EvaluationProtocol
+from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.compare.comparison import Axis, Comparison
 from elbowroom.plugins.compare.point import main
 

@@ -14,7 +14,8 @@ from elbowroom.config.sections import load_config
 from elbowroom.conformance.answers import check_training
 from elbowroom.contracts.metric import Figure
 from elbowroom.errors import AnswerError
-from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate
+from elbowroom.evaluation.model import evaluate
+from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral

@@ -11,7 +11,8 @@ import torch
 from elbowroom import DataSpec, assemble, load, sample, train
 from elbowroom.contracts.dataset import listed
 from elbowroom.errors import ElbowroomError
-from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate_run
+from elbowroom.evaluation.protocol import EvaluationProtocol
+from elbowroom.evaluation.run import evaluate_run
 from elbowroom.plugins.compare.report.samples import samples
 from elbowroom.plugins.datasets.cifar10 import Cifar10
 from elbowroom.plugins.datasets.fashion_mnist import FashionMnist

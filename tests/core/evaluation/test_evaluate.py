@@ -13,15 +13,9 @@ from elbowroom import Dataset, Metric
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.contracts.metric import EVALUATION_BATCH, Figure
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
-from elbowroom.evaluation.evaluation import (
-    EvaluationProtocol,
-    evaluate,
-    evaluate_run,
-    evaluation_folder,
-    labels_like,
-    read_evaluation,
-    usual_metrics,
-)
+from elbowroom.evaluation.model import evaluate, labels_like
+from elbowroom.evaluation.protocol import EvaluationProtocol, usual_metrics
+from elbowroom.evaluation.run import evaluate_run, evaluation_folder, read_evaluation
 from elbowroom.registry.component import Component, Owner
 from elbowroom.runs.load import load_run
 from elbowroom.sampling.drawing import draw
@@ -196,9 +190,7 @@ def test_samples_come_in_chunks_of_the_batch_size(monkeypatch):
 def test_a_metric_of_the_model_alone_draws_no_samples(monkeypatch):
     """Where nobody needs samples none are drawn."""
     model, data = model_of()
-    monkeypatch.setattr(
-        "elbowroom.evaluation.evaluation.draw", lambda *_, **__: pytest.fail("drawn")
-    )
+    monkeypatch.setattr("elbowroom.evaluation.model.draw", lambda *_, **__: pytest.fail("drawn"))
     assert evaluate(model, data, protocol(f"{HERE}:Plain")).calls_mean is None
 
 
@@ -213,7 +205,7 @@ def test_a_usual_metric_that_does_not_fit_is_left_out_with_its_reason(monkeypatc
     """The others are measured all the same."""
     model, data = model_of()
     usual = [f"{HERE}:Choosy", f"{HERE}:Plain"]
-    monkeypatch.setattr("elbowroom.evaluation.evaluation.usual_metrics", lambda: usual)
+    monkeypatch.setattr("elbowroom.evaluation.protocol.usual_metrics", lambda: usual)
     found = evaluate(model, data, protocol())
     assert found.skipped == {f"{HERE}:Choosy": "choosy: nothing is good enough"}
     assert set(found.figures) == {"one"}
@@ -235,7 +227,7 @@ def test_what_is_usual_is_for_the_metrics_to_say(monkeypatch):
     targets = {"late": Late, "derived": Derived, "gone": "nowhere:Gone", "one": First}
     table = {name: Component("metric", name, Owner("d", "1"), at) for name, at in targets.items()}
     registry = SimpleNamespace(components=lambda kind: table)
-    monkeypatch.setattr("elbowroom.evaluation.evaluation.installed", lambda: registry)
+    monkeypatch.setattr("elbowroom.evaluation.protocol.installed", lambda: registry)
     assert usual_metrics() == ["one", "late"]
 
 
@@ -342,7 +334,7 @@ def test_the_averaged_weights_are_evaluated(run, monkeypatch):
         asked.append(loaded)
         return loaded
 
-    monkeypatch.setattr("elbowroom.evaluation.evaluation.load_run", spy)
+    monkeypatch.setattr("elbowroom.evaluation.run.load_run", spy)
     evaluate_run(run, (), protocol("bpd", checkpoint="last"))
     (loaded,) = asked
     ema = loaded.checkpoint.read("ema")

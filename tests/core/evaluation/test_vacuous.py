@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from elbowroom.cli.evaluate import _print as print_record
 from elbowroom.contracts.metric import Figure, is_vacuous
-from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate
+from elbowroom.evaluation.model import evaluate
+from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.compare.command import print_results
 from elbowroom.plugins.compare.report.page import page
 from elbowroom.plugins.compare.results import as_csv, best_of, knows_nothing_of, knows_nothing_words

@@ -17,7 +17,8 @@ from elbowroom.config.sections import load_config
 from elbowroom.contracts.launcher import Ended, Launcher
 from elbowroom.contracts.metric import Display
 from elbowroom.errors import ConfigError
-from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluation_folder, read_evaluation
+from elbowroom.evaluation.protocol import EvaluationProtocol
+from elbowroom.evaluation.run import evaluation_folder, read_evaluation
 from elbowroom.files.lock import LockedError, locked
 from elbowroom.plugins.compare import point as points
 from elbowroom.plugins.compare.comparison import (

@@ -202,7 +202,8 @@ def test_the_folder_is_text_and_tensors(one):
 
 def test_figures_of_an_evaluation_go_into_the_card(exported, tmp_path):
     """What `elbowroom evaluate` measured is quoted with what it is of."""
-    from elbowroom.evaluation.evaluation import EvaluationProtocol, evaluate_run
+    from elbowroom.evaluation.protocol import EvaluationProtocol
+    from elbowroom.evaluation.run import evaluate_run
 
     run = exported["masked"].run
     evaluate_run(run, (), EvaluationProtocol(metrics=("bpd",), samples=2))

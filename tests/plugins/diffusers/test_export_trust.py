@@ -11,7 +11,7 @@ import pytest
 import torch
 from elbowroom import ElbowroomError
 from elbowroom.api import assemble, train
-from elbowroom.evaluation.evaluation import FORMAT
+from elbowroom.evaluation.run import FORMAT
 from elbowroom.plugins.diffusers.export import ElbowroomPipeline, ElbowroomScheduler
 from elbowroom.runs.export import export_run
 

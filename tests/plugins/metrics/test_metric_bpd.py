@@ -8,13 +8,13 @@ import attrs
 import pytest
 import torch
 from elbowroom import DataSpec
-from elbowroom import looks as module
 from elbowroom.conformance import check_schedule
 from elbowroom.conformance.oracle import TableOracle, every_state
 from elbowroom.contracts.dataset import Dataset
 from elbowroom.contracts.metric import Subject
 from elbowroom.contracts.time_sampler import stratified
 from elbowroom.errors import ElbowroomError
+from elbowroom.objective import looks as module
 from elbowroom.objective.evaluation_schedule import HalfEven
 from elbowroom.objective.loss import Bound
 from elbowroom.plugins.gaussian.process import Gaussian

@@ -1,0 +1,72 @@
+"""How a model is evaluated, and by which metrics.
+
+Which metrics there are is the plugins' affair, and which of them are usual is theirs to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import attrs
+
+from ..config.schema import options_of
+from ..config.sections import component_spec, parse_spec
+from ..config.spec import ComponentSpec
+from ..contracts.metric import Metric
+from ..errors import ElbowroomError, PluginError
+from ..registry.components import installed
+from ..runs.working import Precision, check_precision
+
+
+@attrs.frozen(kw_only=True)
+class EvaluationProtocol:
+    """How a model is evaluated: two figures are comparable where this agrees."""
+
+    metrics: tuple[Any, ...] = ()  # names or mappings; none: the usual ones
+    features: str | None = None  # feature network of all metrics that use one
+    samples: int = attrs.field(default=1000, validator=attrs.validators.ge(2))
+    seed: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    checkpoint: str = "best"  # or "last", or a step
+    precision: Precision = attrs.field(
+        default="float32", validator=lambda _, __, value: check_precision(value)
+    )
+
+    def record(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        return {**attrs.asdict(self), "metrics": list(self.metrics)}
+
+    def build(self) -> dict[str, Metric]:
+        """The metrics by name; the second of a name, whose figures are others, is ``name 2``."""
+        built: dict[str, Metric] = {}
+        specs: list[ComponentSpec] = []
+        for given in self.metrics or usual_metrics():
+            spec = self._spec(given)
+            metric: Metric = spec.build()
+            same = [one for one in specs if one.name == spec.name]
+            if same and (spec in same or metric.display):  # they would say the same figures
+                raise ElbowroomError(f"metric {spec.name} is named twice")
+            built[f"{spec.name} {len(same) + 1}" if same else spec.name] = metric
+            specs.append(spec)
+        return built
+
+    def _spec(self, given: Any) -> ComponentSpec:
+        """A metric with the common feature network, where it uses one and names none itself."""
+        wanted = parse_spec(given) if isinstance(given, str) else given
+        spec = component_spec("metric", wanted, path="--metric")
+        if self.features is None or spec.component is None:
+            return spec
+        named = dict(wanted) if isinstance(wanted, Mapping) else {"name": wanted}
+        if "features" in named or "features" not in options_of(spec.cls):
+            return spec
+        return component_spec("metric", {**named, "features": self.features}, path="--metric")
+
+
+def usual_metrics() -> list[str]:
+    """What is measured where nothing is named; those that do not fit the data are left out."""
+    places = {}
+    for name, component in installed().components("metric").items():
+        with suppress(PluginError):  # one that cannot be loaded: ``elbowroom plugins`` says why
+            places[name] = vars(component.load()).get("usual")
+    return sorted((n for n, at in places.items() if at is not None), key=lambda n: places[n])

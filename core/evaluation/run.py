@@ -1,0 +1,159 @@
+"""Measuring a run: its figures and two pictures, written beside it.
+
+RUN/evaluation/
+  figures.json     every figure, what it is of, what real data gets, what was left out or failed
+                   and why
+  samples.png      samples with every class in turn, the first that ``sample`` draws
+  reverse.png      their way from noise to data, frames beside each other
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+
+from ..config.assembly import build_parts
+from ..config.sections import to_plain
+from ..contracts.dataset import Dataset
+from ..contracts.metric import EVALUATION_BATCH
+from ..errors import ElbowroomError
+from ..files.atomic import replace_file
+from ..files.json_file import JSONFileError, finite, is_count, read_json
+from ..objective.diffusion import Diffusion
+from ..runs.load import Loaded, load_run
+from ..runs.working import working
+from ..sampling.drawing import draw
+from ..sampling.filmstrip import Reel, save_small_png
+from ..sampling.picture import has_picture
+from .model import Progress, evaluate
+from .protocol import EvaluationProtocol
+
+FORMAT = 2  # 1: samples had every class equally often
+
+
+@attrs.frozen(eq=False)
+class EvaluationReport:
+    """What ``evaluate`` found of a run and where everything went."""
+
+    folder: Path
+    record: Mapping[str, Any]  # figures.json
+
+    @property
+    def figures(self) -> Mapping[str, Mapping[str, Any]]:
+        """Name -> value, standard_error, floor, of."""
+        found: Mapping[str, Mapping[str, Any]] = self.record["figures"]
+        return found
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Metric -> what went wrong in it."""
+        found: Mapping[str, str] = self.record["failed"]
+        return found
+
+
+def evaluation_folder(run: str | PathLike[str], overrides: Iterable[str] = ()) -> Path:
+    """Where the evaluation of a run goes; each set of overrides has a folder of its own."""
+    words = sorted(overrides)
+    tail = f"-{hashlib.sha256(json.dumps(words).encode()).hexdigest()[:8]}" if words else ""
+    return Path(run) / f"evaluation{tail}"
+
+
+def evaluate_run(
+    run: str | PathLike[str],
+    overrides: Sequence[str] = (),
+    protocol: EvaluationProtocol | None = None,
+    *,
+    out: str | PathLike[str] | None = None,
+    batch_size: int = EVALUATION_BATCH,
+    device: torch.device | str | None = None,
+    trust: bool = False,
+    progress: Progress = lambda *_: None,
+) -> EvaluationReport:
+    """Evaluate the averaged weights of a run and write down what was found."""
+    protocol = protocol or EvaluationProtocol()
+    loaded = load_run(run, overrides, protocol.checkpoint, device=device, trust=trust)
+    config, model, step = loaded.folder.config(overrides), loaded.model, loaded.checkpoint.step
+    data = build_parts(config).data
+    assert data is not None, "a run has data"
+    _check_form(data, loaded)
+    of = {"run": loaded.folder.path.name, "weights": f"EMA at step {step}"}
+    found = evaluate(model, data, protocol, batch_size=batch_size, of=of, progress=progress)
+    folder = Path(out) if out is not None else evaluation_folder(run, overrides)
+    record = {
+        "format": FORMAT,
+        "step": step,
+        "overrides": list(overrides),
+        "protocol": protocol.record(),
+        "parameters": sum(p.numel() for p in model.denoiser.parameters()),
+        "train_seconds": loaded.checkpoint.state.seconds,
+        **found.record(),
+        "reverse": None,
+        "config": to_plain(config),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if found.calls_mean is not None and has_picture(data.spec.shape):
+            progress("drawing pictures", 0, 1)
+            with working(model, precision=protocol.precision):
+                record["reverse"] = _draw_pictures(model, protocol.seed, folder)
+        replace_file(folder / "figures.json", json.dumps(finite(record), indent=1).encode())
+    except OSError as error:
+        raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
+    return EvaluationReport(folder, record)
+
+
+def _check_form(data: Dataset, run: Loaded) -> None:
+    """Refuse data that the model was not made for, before every metric stumbles over it."""
+    made_for = run.model.process.data
+    if (data.spec.shape, data.spec.levels) != (made_for.shape, made_for.levels):
+        raise ElbowroomError(
+            f"data: examples have the shape {data.spec.shape} and {data.spec.levels} levels, and "
+            f"{run.checkpoint.path} was trained on {made_for.shape} and {made_for.levels}"
+        )
+
+
+def _draw_pictures(model: Diffusion, seed: int, folder: Path) -> dict[str, Any]:
+    """A few samples with every class in turn, and their way: the first that ``sample`` draws."""
+    reel = Reel(model.process)
+    for _ in draw(model, reel.count, None, seed, reel.count, watch=lambda _, one: reel.show(one)):
+        pass
+    sheet = reel.sheet()
+    high, wide, _ = sheet.picture.shape
+    one = wide // sheet.frames
+    save_small_png(sheet.picture, folder / "reverse.png")
+    save_small_png(sheet.picture[:, -one:], folder / "samples.png")
+    about = {"frames": sheet.frames, "steps": sheet.steps, "width": one, "height": high}
+    return {**about, "classes": reel.class_names()}
+
+
+def read_evaluation(folder: str | PathLike[str]) -> dict[str, Any] | None:
+    """What was written in an evaluation's folder; None where there is nothing whole."""
+    try:
+        record = read_json(Path(folder) / "figures.json")
+    except JSONFileError:
+        return None
+    return record if isinstance(record, dict) and _is_whole(record) else None
+
+
+def _is_whole(record: Mapping[str, Any]) -> bool:
+    """Has it what every evaluation has?"""
+    whole = {"failed": {}, **record}  # which older ones do not have
+    maps: list[Any] = [
+        whole.get(k) for k in ("figures", "skipped", "failed", "protocol", "seconds")
+    ]
+    return (
+        record.get("format") == FORMAT
+        and is_count(record.get("step"))
+        and all(isinstance(one, dict) for one in maps)
+        and all(isinstance(one, dict) and one.keys() >= _FIGURE for one in maps[0].values())
+    )
+
+
+_FIGURE = {"value", "standard_error", "better", "floor", "of"}
