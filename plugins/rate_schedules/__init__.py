@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from elbowroom import hookimpl
 
-_HERE = "elbowroom.plugins.rate_schedules.shapes"
+_HERE = "elbowroom.plugins.rate_schedules"
 
 
 @hookimpl
 def rate_schedules() -> dict[str, str]:
     """``cosine`` is what a run has that names none."""
     return {
-        "cosine": f"{_HERE}:Cosine",
-        "constant": f"{_HERE}:Constant",
-        "warmup-stable-decay": f"{_HERE}:WarmupStableDecay",
+        "cosine": f"{_HERE}.cosine:Cosine",
+        "constant": f"{_HERE}.constant:Constant",
+        "warmup-stable-decay": f"{_HERE}.warmup_stable_decay:WarmupStableDecay",
     }

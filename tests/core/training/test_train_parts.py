@@ -12,11 +12,9 @@ import pytest
 import torch
 from elbowroom.contracts.dataset import Batch, Split
 from elbowroom.contracts.observer import RunEvent
-from elbowroom.plugins.rate_schedules.shapes import (
-    Constant,
-    Cosine,
-    WarmupStableDecay,
-)
+from elbowroom.plugins.rate_schedules.constant import Constant
+from elbowroom.plugins.rate_schedules.cosine import Cosine
+from elbowroom.plugins.rate_schedules.warmup_stable_decay import WarmupStableDecay
 from elbowroom.randomness.generators import seed_generators
 from elbowroom.randomness.noise import Noise
 from elbowroom.runs.ranks import Ranks, blocks

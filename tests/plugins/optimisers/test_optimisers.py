@@ -21,7 +21,8 @@ from elbowroom.conformance import check_optimiser
 from elbowroom.contracts.denoiser import hidden_weights
 from elbowroom.plugins.optimisers.adamw import AdamW
 from elbowroom.plugins.optimisers.muon import Muon
-from elbowroom.plugins.rate_schedules.shapes import Constant, Cosine
+from elbowroom.plugins.rate_schedules.constant import Constant
+from elbowroom.plugins.rate_schedules.cosine import Cosine
 from elbowroom.training.run import resume, train
 from elbowroom.training.updates import Updates
 

@@ -1,0 +1,14 @@
+"""The same learning rate from the warm-up to the end."""
+
+from __future__ import annotations
+
+import attrs
+from elbowroom import RateSchedule
+
+
+@attrs.frozen
+class Constant(RateSchedule):
+    """The same rate to the end."""
+
+    def __call__(self, base: float, n: int, steps: int) -> float:
+        return base
