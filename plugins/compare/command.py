@@ -318,11 +318,11 @@ def _budget_words(budgets: Mapping[str, Any]) -> Any:
     same = ", ".join(f"{key} {value}" for key, value in budgets["same"].items())
     lines: list[Any] = [("same for all: ", "bold"), same + "\n"]
     for key, said in budgets["different"].items():
-        lines += [(f"{key} differ: ", "bold"), _spread(said) + "\n"]
+        lines += [(f"{key} differ: ", "bold"), _by_value(said) + "\n"]
     return Text.assemble(*lines)
 
 
-def _spread(said: Mapping[str, Any]) -> str:
+def _by_value(said: Mapping[str, Any]) -> str:
     """Each value with those that have it; many numbers as a range."""
     having: dict[Any, list[str]] = {}
     for label, value in said.items():

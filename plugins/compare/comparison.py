@@ -435,7 +435,7 @@ def _ended(cell: Cell, event: Ended) -> State:
     if outcome := _outcome(cell):
         return outcome
     if event.code == 0:
-        return State("failed", "it ended without a word")
+        return State("failed", "exit code 0, but no outcome was written")
     how = f"killed by signal {-event.code}" if event.code < 0 else f"exit code {event.code}"
     return State("failed", f"{how}{_last_words(cell.job / 'output.txt')}")
 

@@ -218,7 +218,7 @@ def _end(job: Path, status: str, reason: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """Stop politely when whoever started this is gone: its end of our input closes."""
+    """Stop as at SIGTERM when the process that started this is gone: standard input then ends."""
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 4096):  # not through sys.stdin: its lock aborts the exit
