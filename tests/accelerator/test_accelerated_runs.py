@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from elbowroom import api, point
+from elbowroom import api
 from elbowroom.config.sections import dump_yaml
 from elbowroom.errors import ConfigError
 from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.evaluation.run import evaluate_run
+from elbowroom.plugins.compare import point
 from elbowroom.plugins.compare.comparison import Comparison
 from elbowroom.plugins.diffusers.export import ElbowroomPipeline, ElbowroomScheduler
 from elbowroom.randomness.noise import Noise
