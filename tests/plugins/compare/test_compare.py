@@ -206,7 +206,7 @@ def test_what_is_finished_is_not_run_again(compared):
 def test_another_protocol_evaluates_anew_and_does_not_train(compared, monkeypatch):
     """More samples are drawn from the same run."""
     made, _, _, _ = compared
-    from elbowroom import point
+    from elbowroom.plugins.compare import point
 
     monkeypatch.setattr(point, "train", lambda *_, **__: pytest.fail("trained again"))
     monkeypatch.setattr(point, "resume", lambda *_, **__: pytest.fail("trained again"))
@@ -315,7 +315,7 @@ def test_milestones_are_judged_along_the_run(tmp_path):
 
 def test_milestones_can_be_asked_for_later(tmp_path, monkeypatch):
     """A run that kept the checkpoint is judged there without training; one that did not says so."""
-    from elbowroom import point
+    from elbowroom.plugins.compare import point
 
     made = comparison(tmp_path, overrides=("train.save_every=2", "train.keep=9"))
     run_comparison(made, made.cells(), Here())
