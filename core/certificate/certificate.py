@@ -115,7 +115,7 @@ def certify(
     weighting: Weighting, schedule: Schedule, process: Process, steps: int | None = None
 ) -> Certificate:
     """Look at w where it may fall: over [0, 1], or at the ``steps`` of discrete time."""
-    weighting = weighting.prepare(schedule, process, steps)
+    weighting = weighting.prepared(schedule, process, steps)
     if steps is None:
         seen = survey(weighting, schedule, process)
         level = Level.of(midpoints(), schedule, process)

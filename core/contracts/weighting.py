@@ -45,3 +45,8 @@ class Weighting(ABC):
         With ``steps`` time is discrete: w is asked at i/steps alone (``Level.of_step``).
         """
         return self
+
+    def prepared(self, schedule: Schedule, process: Process, steps: int | None = None) -> Weighting:
+        """:meth:`prepare`; in continuous time also where an author's knows no ``steps`` yet."""
+        discrete = () if steps is None else (steps,)
+        return self.prepare(schedule, process, *discrete)

@@ -63,7 +63,7 @@ class Objective:
         **options: Any,
     ) -> Objective:
         """An objective whose weighting and time sampler know what they are used with."""
-        weighting = weighting.prepare(schedule, process, options.get("steps"))
+        weighting = weighting.prepared(schedule, process, options.get("steps"))
         objective = cls(process, schedule, weighting, times, **options)
         return attrs.evolve(objective, times=times.prepare(objective.plain_weight))
 

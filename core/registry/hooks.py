@@ -20,7 +20,7 @@ from .kinds import KINDS, Kind
 if TYPE_CHECKING:
     from ..contracts.observer import RunEvent
 
-PLUGIN_API = (1, 0)
+PLUGIN_API = (1, 1)
 """(major, minor). A plugin module may state the version it was made for as ``PLUGIN_API``."""
 
 hookspec = pluggy.HookspecMarker("elbowroom")

@@ -8,7 +8,15 @@ import math
 import attrs
 import pytest
 import torch
-from elbowroom import BatchMean, CategoricalPrediction, DataSpec, Level, Noise, RealPrediction
+from elbowroom import (
+    BatchMean,
+    CategoricalPrediction,
+    DataSpec,
+    Level,
+    Noise,
+    RealPrediction,
+    Weighting,
+)
 from elbowroom.conformance.oracle import MixtureOracle, TableOracle, every_state
 from elbowroom.objective.loss import Objective, bound
 from elbowroom.plugins.gaussian.process import Gaussian
@@ -399,3 +407,20 @@ def test_a_prediction_of_real_data_in_every_form_is_one_prediction():
     by_v = RealPrediction(z, level, given_v=by_x.v)
     torch.testing.assert_close((by_v.x, by_v.eps, by_v.score), (x, by_x.eps, by_x.score))
     torch.testing.assert_close(by_x.score, -by_x.eps / level.noise_share.sqrt())
+
+
+class Older(Weighting):
+    """A weighting of an author who knows of continuous time only."""
+
+    def __call__(self, level):
+        return torch.ones_like(level.log_snr)
+
+    def prepare(self, schedule, process):
+        return self
+
+
+def test_a_weighting_that_knows_no_steps_is_prepared_in_continuous_time():
+    older = Older()
+    assert older.prepared(Cosine(), Masked()) is older
+    with pytest.raises(TypeError):
+        older.prepared(Cosine(), Masked(), 4)
