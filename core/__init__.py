@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from .config.assembly import Parts, build_model, build_parts, natural_schedule, settled
     from .config.sections import (
         Config,
-        component_spec,
         dump_yaml,
         load_config,
+        named_component,
         parse_spec,
     )
     from .config.spec import ComponentSpec, to_plain
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from .evaluation.protocol import EvaluationProtocol
     from .evaluation.run import evaluate_run, evaluation_folder, read_evaluation
     from .files.atomic import atomic_folder, replace_file, sweep, write_atomically
-    from .files.cache_home import cache_home
+    from .files.cache_home import cache_folder
     from .files.json_file import JSONFileError, finite, is_count, parse_json, read_json
     from .files.lock import locked, take_lock
     from .objective.diffusion import Diffusion
@@ -95,7 +95,7 @@ _PUBLIC = {
     "api": "assemble evaluate load resume sample train",
     "errors": "ConfigError ElbowroomError IncompatibleError PluginError did_you_mean",
     "files.atomic": "atomic_folder replace_file sweep write_atomically",
-    "files.cache_home": "cache_home",
+    "files.cache_home": "cache_folder",
     "files.json_file": "JSONFileError finite is_count parse_json read_json",
     "files.lock": "locked take_lock",
     "randomness.categorical": "draw_categorical",
@@ -139,7 +139,7 @@ _PUBLIC = {
     "registry.reference": "find_reference is_reference",
     "registry.trust": "Origin refuse_if_forbidden",
     "config.assembly": "Parts build_model build_parts natural_schedule settled",
-    "config.sections": "Config component_spec dump_yaml load_config parse_spec",
+    "config.sections": "Config named_component dump_yaml load_config parse_spec",
     "config.spec": "ComponentSpec to_plain",
     "config.yaml_reader": "write_yaml",
     "runs.checkpoint": "Checkpoint",
@@ -246,7 +246,7 @@ __all__ = [
     "broadcast_over",
     "build_model",
     "build_parts",
-    "cache_home",
+    "cache_folder",
     "cell_widths",
     "certify",
     "check_device",
@@ -255,7 +255,6 @@ __all__ = [
     "check_range",
     "check_split",
     "check_unchanged",
-    "component_spec",
     "describe_weighting",
     "did_you_mean",
     "draw",
@@ -287,6 +286,7 @@ __all__ = [
     "locked",
     "look_closely",
     "minorant",
+    "named_component",
     "natural_schedule",
     "normalised",
     "parse_json",

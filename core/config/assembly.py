@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..errors import ConfigError, IncompatibleError
-from .reader import component_spec
+from .reader import named_component
 from .sections import Config
 from .sizes import check_example, check_network, check_path
 from .spec import ComponentSpec
@@ -67,7 +67,7 @@ def build_parts(config: Config, spec: DataSpec | None = None) -> Parts:
 def natural_schedule(process: Process) -> ComponentSpec:
     """The schedule a process uses where a config names none."""
     given = {"name": process.natural_schedule, **process.natural_schedule_options()}
-    return component_spec("schedule", given, path="schedule")
+    return named_component("schedule", given, path="schedule")
 
 
 def settled(config: Config, spec: DataSpec | None) -> Config:

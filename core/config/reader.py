@@ -272,7 +272,7 @@ class Reading:
         return ComponentSpec(kind, name, options, component, given, dotted(trail), instance)
 
 
-def component_spec(
+def named_component(
     kind: str, given: Any, registry: Registry | None = None, path: str = ""
 ) -> ComponentSpec:
     """One component from a name, a mapping with ``name`` and options, or an instance."""

@@ -31,7 +31,7 @@ from ..registry.components import Registry, installed
 from .messages import show
 from .override import Overrides, apply_overrides
 from .preset import Preset, presets
-from .reader import Reading, component_spec
+from .reader import Reading, named_component
 from .spec import ComponentSpec, to_plain
 from .yaml_reader import Document, read_file, read_yaml, write_yaml
 
@@ -44,9 +44,9 @@ __all__ = [
     "ObjectiveSection",
     "Preset",
     "Train",
-    "component_spec",
     "dump_yaml",
     "load_config",
+    "named_component",
     "parse_spec",
     "presets",
     "to_plain",
@@ -76,11 +76,11 @@ class Train:
     steps: int = attrs.field(default=1000, validator=_steps)
     batch_size: int = attrs.field(default=128, validator=ge(1))  # over all ranks
     optimiser: Annotated[ComponentSpec, "optimiser"] = attrs.field(
-        factory=lambda: component_spec("optimiser", "adamw"), metadata={"default": "adamw"}
+        factory=lambda: named_component("optimiser", "adamw"), metadata={"default": "adamw"}
     )
     learning_rate: float = attrs.field(default=1e-3, validator=gt(0))
     rate: Annotated[ComponentSpec, "rate_schedule"] = attrs.field(  # after the warm-up
-        factory=lambda: component_spec("rate_schedule", "cosine"), metadata={"default": "cosine"}
+        factory=lambda: named_component("rate_schedule", "cosine"), metadata={"default": "cosine"}
     )
     warmup: int = attrs.field(default=100, validator=ge(0))
     betas: tuple[float, float] = attrs.field(default=(0.9, 0.99), validator=deep_iterable(_decay))

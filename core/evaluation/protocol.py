@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from ..config.schema import options_of
-from ..config.sections import component_spec, parse_spec
+from ..config.sections import named_component, parse_spec
 from ..config.spec import ComponentSpec
 from ..contracts.metric import Metric
 from ..errors import ElbowroomError, PluginError
@@ -54,13 +54,13 @@ class EvaluationProtocol:
     def _spec(self, given: Any) -> ComponentSpec:
         """A metric with the common feature network, where it uses one and names none itself."""
         wanted = parse_spec(given) if isinstance(given, str) else given
-        spec = component_spec("metric", wanted, path="--metric")
+        spec = named_component("metric", wanted, path="--metric")
         if self.features is None or spec.component is None:
             return spec
         named = dict(wanted) if isinstance(wanted, Mapping) else {"name": wanted}
         if "features" in named or "features" not in options_of(spec.cls):
             return spec
-        return component_spec("metric", {**named, "features": self.features}, path="--metric")
+        return named_component("metric", {**named, "features": self.features}, path="--metric")
 
 
 def usual_metrics() -> list[str]:

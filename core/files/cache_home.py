@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def cache_home() -> Path:
+def cache_folder() -> Path:
     """``$ELBOWROOM_CACHE``, or the user's usual folder for caches."""
     if root := os.environ.get("ELBOWROOM_CACHE"):
         return Path(root).expanduser()

@@ -70,7 +70,9 @@ _FOLDERS = {
 """(old folder, new folder) -> the modules in it."""
 
 _RENAMED = {
+    "cache_home.cache_home": ":cache_folder",
     "component_spec.plain": ":to_plain",
+    "config.component": ":named_component",
     "config.Objective": ".config.sections:ObjectiveSection",
     "devices.check_name": ":check_device",
     "evaluation.EvaluationReport": ".evaluation.run:EvaluationReport",
@@ -91,7 +93,7 @@ _RENAMED = {
     "sampling.SampleReport": ".sampling.write:SampleReport",
     "sampling.load_run": ":load_run",
     "sampling.sample_run": ".sampling.write:sample_run",
-    "schema.component": ":component_spec",
+    "schema.component": ":named_component",
     "slack.Curve": ":LossCurve",
     "slack.evenly": ":cell_widths",
     "survey.levels": ":levels_at",

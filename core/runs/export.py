@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..config.sections import component_spec
+from ..config.sections import named_component
 from ..contracts.exporter import Exporter
 from ..errors import ElbowroomError
 from ..files.atomic import atomic_folder
@@ -28,7 +28,7 @@ def export_run(
     """
     from safetensors import SafetensorError
 
-    exporter: Exporter = component_spec("exporter", to, path="--to").build()
+    exporter: Exporter = named_component("exporter", to, path="--to").build()
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ElbowroomError(f"{folder} exists already and is not empty: choose another folder")

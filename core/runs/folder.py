@@ -28,7 +28,7 @@ from typing import Any
 
 import attrs
 
-from ..config.sections import Config, component_spec, dump_yaml, load_config, to_plain
+from ..config.sections import Config, dump_yaml, load_config, named_component, to_plain
 from ..config.spec import ComponentSpec
 from ..errors import ElbowroomError
 from ..files.atomic import replace_file
@@ -116,7 +116,7 @@ class RunFolder:
         found = load_config(self.path / _CONFIG, overrides, origin=origin)
         if found.schedule is None:
             name = found.process.build().natural_schedule
-            found = attrs.evolve(found, schedule=component_spec("schedule", name, path="schedule"))
+            found = attrs.evolve(found, schedule=named_component("schedule", name, path="schedule"))
         return found
 
     def _owners(self) -> dict[str, Owner]:

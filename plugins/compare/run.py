@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from elbowroom import EvaluationProtocol, Launcher, check_device, component_spec
+from elbowroom import EvaluationProtocol, Launcher, check_device, named_component
 
 from .comparison import Axis, Cell, Comparison, State, refuse_broken, run_comparison
 from .report import write_report
@@ -71,7 +71,7 @@ def run_cells(
     watch: Callable[[Mapping[str, State]], None] = lambda _: None,
 ) -> Compared:
     """Run what is left of a comparison, and write down what it found."""
-    made: Launcher = component_spec("launcher", launcher, path="launcher").build()
+    made: Launcher = named_component("launcher", launcher, path="launcher").build()
     states = run_comparison(comparison, cells, made, jobs, watch)
     results = collect(comparison, cells, states, paper=paper)
     paths = write_results(results, comparison.out)

@@ -24,7 +24,7 @@ from typing import IO, Any
 
 import attrs
 import numpy as np
-from elbowroom import ElbowroomError, atomic_folder, cache_home, sweep, take_lock
+from elbowroom import ElbowroomError, atomic_folder, cache_folder, sweep, take_lock
 from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ def converted(
     digest = hashlib.sha256(f"{_VERSION}\0{name}\0{shape}\0{labelled}".encode())
     for text in depends_on:
         digest.update(b"\0" + text.encode("utf-8", "surrogateescape"))
-    folder = cache_home() / "datasets" / f"{name}-{digest.hexdigest()[:24]}"
+    folder = cache_folder() / "datasets" / f"{name}-{digest.hexdigest()[:24]}"
     if not folder.exists():
         _log.info("%s: converting into %s, once", name, folder)
         try:

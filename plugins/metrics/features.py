@@ -17,8 +17,8 @@ from elbowroom import (
     Dataset,
     FeatureNetwork,
     Subject,
-    component_spec,
     installed,
+    named_component,
     parse_spec,
     weights_digest,
 )
@@ -73,7 +73,7 @@ def eye(features: FeatureSpec, subject: Subject) -> Eye:
 
 
 def _made(features: FeatureSpec, subject: Subject) -> FeatureNetwork:
-    spec = component_spec("feature_network", _spelled(features), path="features")
+    spec = named_component("feature_network", _spelled(features), path="features")
     network: FeatureNetwork = spec.build(subject.data)
     network.prepare(subject)
     return network

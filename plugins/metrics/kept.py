@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import Dataset, ElbowroomError, Subject, cache_home, write_atomically
+from elbowroom import Dataset, ElbowroomError, Subject, cache_folder, write_atomically
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -35,7 +35,7 @@ class Kept:
     def of(cls, kind: str, *key: str) -> Kept:
         """The file for tensors of this kind that are a function of ``key``."""
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
-        return cls(cache_home() / "features" / f"{kind}-{digest[:32]}.safetensors")
+        return cls(cache_folder() / "features" / f"{kind}-{digest[:32]}.safetensors")
 
     def read(self) -> tuple[Tensors, dict[str, Any]] | None:
         """The tensors and what was said of them, if they are there and whole."""

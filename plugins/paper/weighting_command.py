@@ -52,11 +52,11 @@ def weighting(
 
     Example: elbowroom weighting edm --process masked --schedule '{name: cosine, eps: 0}' --project
     """
-    from elbowroom import certify, component_spec, describe_weighting, parse_spec
+    from elbowroom import certify, describe_weighting, named_component, parse_spec
 
-    specs = {"weighting": component_spec("weighting", parse_spec(spec), path="SPEC")}
+    specs = {"weighting": named_component("weighting", parse_spec(spec), path="SPEC")}
     if run is None:
-        specs["process"] = component_spec(
+        specs["process"] = named_component(
             "process", parse_spec(process or "masked"), path="--process"
         )
         chosen = None if schedule is None else parse_spec(schedule)
@@ -72,7 +72,7 @@ def weighting(
     shown = {"": made}
     if project:
         given_spec = specs["weighting"].given or {"name": spec}
-        repair = component_spec(
+        repair = named_component(
             "weighting", {"name": "isotonic", "of": dict(given_spec)}, path="SPEC"
         )
         shown["projected"] = repair.build()
@@ -129,10 +129,10 @@ class _View:
 
 def _schedule(process: ComponentSpec, given: Any) -> ComponentSpec:
     """The schedule asked for, or the process's natural one."""
-    from elbowroom import component_spec
+    from elbowroom import named_component
 
     chosen = process.build().natural_schedule if given is None else given
-    return component_spec("schedule", chosen, path="--schedule")
+    return named_component("schedule", chosen, path="--schedule")
 
 
 def _refuse_beside_run(**options: Any) -> None:

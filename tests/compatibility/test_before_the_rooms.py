@@ -167,3 +167,9 @@ def test_a_name_that_is_no_more_is_refused_in_a_sentence():
         _ = importlib.import_module("elbowroom.config").nonsense
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("elbowroom.nonsense")
+
+
+def test_no_public_name_is_that_of_a_module_of_before():
+    """Importing such a module by its old name would put it in the name's place."""
+    before = {old.split(".")[1] for old in MOVED if not old.startswith("elbowroom.plugins")}
+    assert not before & set(er.__all__)

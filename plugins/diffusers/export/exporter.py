@@ -20,7 +20,7 @@ from elbowroom import (
     Config,
     Exporter,
     Loaded,
-    component_spec,
+    named_component,
     natural_schedule,
     provenance,
     to_plain,
@@ -40,7 +40,7 @@ class DiffusersExporter(Exporter):
         whole = attrs.evolve(
             config,
             schedule=config.schedule or natural_schedule(run.model.process),
-            sampler=config.sampler or component_spec("sampler", "ancestral", path="sampler"),
+            sampler=config.sampler or named_component("sampler", "ancestral", path="sampler"),
         )
         with trusting():  # the run was vetted when it was loaded
             model = ElbowroomModel(**self._said(whole, run, "process", "denoiser"))

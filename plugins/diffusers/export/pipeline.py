@@ -16,10 +16,10 @@ from elbowroom import (
     Labels,
     Objective,
     Sampler,
-    component_spec,
     draw,
     has_picture,
     installed,
+    named_component,
     pixels,
 )
 from torch import Tensor
@@ -107,7 +107,7 @@ class ElbowroomPipeline(DiffusionPipeline):
         """The whole model again; what it was trained for does not matter to samples."""
         chosen: Sampler = self.scheduler.sampler
         if sampler is not None:
-            chosen = component_spec("sampler", sampler, path="sampler").build()
+            chosen = named_component("sampler", sampler, path="sampler").build()
         if steps is not None:
             chosen = attrs.evolve(chosen, steps=steps)
         if guidance is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Optional
 import attrs
 import numpy as np
 import pytest
-from elbowroom.config.sections import ComponentSpec, component_spec, parse_spec
+from elbowroom.config.sections import ComponentSpec, named_component, parse_spec
 from elbowroom.contracts.process import Signature
 from elbowroom.contracts.schedule import Schedule
 from elbowroom.contracts.weighting import Weighting
@@ -150,7 +150,7 @@ class Shelf:
 
 
 def spec(given, kind="weighting"):
-    return component_spec(kind, given, registry=Shelf(), path=kind)
+    return named_component(kind, given, registry=Shelf(), path=kind)
 
 
 def rich(**options):
