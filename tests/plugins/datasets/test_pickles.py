@@ -124,7 +124,7 @@ def test_calls_are_refused(tmp_path, protocol: int, make, name: str):
         np.zeros(2, dtype=[("a", "u1")]),
         np.zeros(2, dtype="M8[s]"),
         Path("/"),
-        print,
+        len,  # not print, which some libraries replace
         int,
     ],
     ids=str,
