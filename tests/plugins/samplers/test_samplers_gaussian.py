@@ -8,12 +8,12 @@ import math
 import attrs
 import pytest
 import torch
-from elbowroom import DataSpec, Noise, Schedule
+from elbowroom import DataSpec, EvenGrid, Noise, Schedule
 from elbowroom.conformance.oracle import MixtureOracle, TableOracle
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM
-from elbowroom.plugins.samplers.grid import LogSNRGrid, RhoGrid
+from elbowroom.plugins.samplers.grid import CosineGrid, LogSNRGrid, RhoGrid
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
@@ -76,7 +76,7 @@ def test_ancestral_samples_of_normal_data_have_their_exact_law(schedule, steps):
 
 
 @pytest.mark.parametrize("eta", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("grid", ["uniform", "cosine", "log-snr", "rho"])
+@pytest.mark.parametrize("grid", [EvenGrid(), CosineGrid(), LogSNRGrid(), RhoGrid()], ids=repr)
 def test_ddim_samples_of_normal_data_have_their_exact_law(grid, eta):
     """For every eta and grid, the law of the chain in closed form is what comes out."""
     model, sampler = gaussian_model(NORMAL), DDIM(6, grid, eta=eta)

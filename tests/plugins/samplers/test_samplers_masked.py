@@ -7,12 +7,13 @@ import itertools
 import attrs
 import pytest
 import torch
-from elbowroom import CategoricalPrediction, DataSpec, Noise
+from elbowroom import CategoricalPrediction, DataSpec, EvenGrid, Noise
 from elbowroom.conformance.oracle import every_state
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.confidence import Confidence
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
+from elbowroom.plugins.samplers.grid import CosineGrid
 from elbowroom.plugins.samplers.remask import Remask
 from elbowroom.plugins.samplers.top_p import TopP, nucleus
 from elbowroom.plugins.schedules.masking import Cosine, Linear, Polynomial
@@ -51,7 +52,7 @@ EVERY = [
 
 @pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("schedule", [Cosine(), Linear(), Polynomial(exponent=3.0)])
-@pytest.mark.parametrize("grid", ["uniform", "cosine"])
+@pytest.mark.parametrize("grid", [EvenGrid(), CosineGrid()], ids=["uniform", "cosine"])
 def test_ancestral_samples_have_the_law_of_the_chain(schedule, grid, told):
     """Ancestral samples have exactly the law of the discrete-time chain, few steps or many."""
     model, sampler = masked_model(schedule, told=told), Ancestral(3, grid)
