@@ -33,7 +33,9 @@ class Heun(SteppingSampler):
     needs: ClassVar[frozenset[str]] = frozenset({"real"})
 
     steps: int = attrs.field(default=256, validator=attrs.validators.ge(2))
-    grid: Grid = attrs.field(factory=RhoGrid)
+    grid: Grid = attrs.field(
+        factory=RhoGrid, validator=attrs.fields(SteppingSampler).grid.validator
+    )
     churn: float = attrs.field(default=0.0, validator=_not_negative)
     churn_min: float = attrs.field(default=0.0, validator=_not_negative)
     churn_max: float | None = attrs.field(  # None: no upper end

@@ -147,7 +147,7 @@ class Loud(Heun):
 
 def test_the_check_of_the_mixture_notices_too_much_churn():
     """Churn whose noise does not match its level fails the check."""
-    sampler = Loud(200, "log-snr", churn=40.0)
+    sampler = Loud(200, LogSNRGrid(), churn=40.0)
     assert mixture_p_value(end(sampler, gaussian_model(MIXTURE), 8000)) < DIFFERS
 
 
@@ -170,7 +170,7 @@ def test_the_order_of_convergence(sampler, order):
     z = torch.linspace(-2, 2, 9, dtype=torch.float64)[:, None]
     errors = []
     for steps in (40, 80):
-        walk = sampler(steps, "log-snr")
+        walk = sampler(steps, LogSNRGrid())
         frames = list(walk.frames(model, Noise.of(0, 9), z=z))
         errors.append((frames[steps].z - exact_flow(model, z, walk.levels(model))).abs().max())
     assert math.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.25)
