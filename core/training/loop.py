@@ -41,7 +41,7 @@ from ..runs.state import VALIDATION, State
 from .non_finite import NonFiniteError, dump, not_finite, numbers
 from .observers import Observers
 from .signals import Interrupt
-from .step import Training, check_label_dropout
+from .step import Training, check_label_dropout, check_sharding
 from .validation import pictures, validate
 
 INTERRUPTED = 75
@@ -132,6 +132,7 @@ def fit(
 def check_run(model: Diffusion, data: Dataset, options: Train, on: Ranks) -> None:
     """Refuse what can be known to fail, or to train in silence for nothing, before it begins."""
     check_label_dropout(model, options, data.spec.classes)
+    check_sharding(options, on)
     check_batch(options, model.process.signature(), on)
     check_room_to_train(model, options, on)
     check_training(model, data, on.device)

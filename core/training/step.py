@@ -149,11 +149,6 @@ def clip(parameters: list[nn.Parameter], norm: Tensor, largest: float) -> None:
 def _updates(model: Diffusion, parameters: list[nn.Parameter], options: Train) -> Updates:
     """The optimisers and rates that a run's options name."""
     optimiser: Optimiser = options.optimiser.build()
-    if not optimiser.sharded and any(isinstance(p, DTensor) for p in parameters):
-        raise IncompatibleError(
-            f"train.parallel: fsdp splits matrices that optimiser {options.optimiser.name} needs "
-            "whole: use ddp, or another optimiser"
-        )
     trained = {id(p) for p in parameters}
     hidden = [p for p in hidden_weights(model.denoiser) if id(p) in trained]
     rates = Rates(options.learning_rate, options.betas, options.weight_decay)
@@ -178,6 +173,16 @@ def _set_up(network: nn.Module, options: Train, device: torch.device) -> None:
         use_bfloat16(network, device)
     if options.compile:
         network.compile()
+
+
+def check_sharding(options: Train, on: Ranks) -> None:
+    """Some optimisers need whole matrices, which FSDP splits over ranks."""
+    optimiser: Optimiser = options.optimiser.build()
+    if on.world > 1 and options.parallel == "fsdp" and not optimiser.sharded:
+        raise IncompatibleError(
+            f"train.parallel: fsdp splits matrices that optimiser {options.optimiser.name} needs "
+            "whole: use ddp, or another optimiser"
+        )
 
 
 def check_label_dropout(model: Diffusion, options: Train, classes: int | None) -> None:

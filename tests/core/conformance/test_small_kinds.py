@@ -7,7 +7,6 @@ import attrs
 import pytest
 import torch
 from elbowroom import (
-    BatchMean,
     ClassifierFree,
     EvenGrid,
     Grid,
@@ -123,7 +122,6 @@ def test_a_guidance_is_a_number_or_a_component():
     assert named.sampler.build().guidance == ClassifierFree(2.5)
     again = load_config(named)
     assert again.sampler == named.sampler
-    assert BatchMean() is not None
 
 
 def test_a_grid_takes_options_in_a_config():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 import pytest
 import torch
@@ -11,6 +9,7 @@ from elbowroom import (
     ElbowroomError,
     IncompatibleError,
     Optimiser,
+    Ranks,
     Rates,
     RunFolder,
     Weights,
@@ -24,6 +23,7 @@ from elbowroom.plugins.optimisers.muon import Muon
 from elbowroom.plugins.rate_schedules.constant import Constant
 from elbowroom.plugins.rate_schedules.cosine import Cosine
 from elbowroom.training.run import resume, train
+from elbowroom.training.step import check_sharding
 from elbowroom.training.updates import Updates
 
 from tests.helpers.tiny_run import found, same, tiny_config
@@ -82,14 +82,12 @@ def test_an_update_is_skipped_where_the_flag_is_up(optimiser, bad):
 
 @pytest.mark.parametrize("name", ["adamw", "muon", f"{HERE}:Plain"])
 def test_a_run_is_resumed_bit_by_bit_under_every_optimiser(tmp_path, name):
-    """Twelve steps at once are four, then eight more."""
+    """A run whose end is taken away comes to the same end again."""
     config = load_config(tiny_config(), {"train.optimiser": name})
     train(config, tmp_path / "whole", without=QUIET)
-    short = load_config(config, {"train.steps": 4})
-    train(short, tmp_path / "parts", without=QUIET)  # another rate until step 4 ...
     train(config, tmp_path / "again", without=QUIET)
     assert same(found(tmp_path / "whole")[-1], found(tmp_path / "again")[-1])
-    for step in found(tmp_path / "again")[1:]:  # ... so the end is taken away instead
+    for step in found(tmp_path / "again")[1:]:
         for file in step.path.iterdir():
             file.unlink()
         step.path.rmdir()
@@ -149,21 +147,20 @@ def test_optimisers_are_chosen_in_a_config(tmp_path):
     older = older.replace("normalise: {name: batch}", "normalise: batch")
     assert older != text
     (tmp_path / "run/config.yaml").write_text(older)
-    assert RunFolder.open(tmp_path / "run").config().train == config_of(tmp_path).train
+    assert RunFolder.open(tmp_path / "run").config().train == tiny_config(steps=2).train
     resume(tmp_path / "run", {"train.steps": 3}, without=QUIET)
 
 
-def config_of(tmp_path):
-    return load_config(tiny_config(steps=2))
-
-
-class Whole(Optimiser):
-    """One that cannot update split parameters."""
-
-    sharded: ClassVar[bool] = False
-
-    def build(self, weights: Weights, rates: Rates) -> list[torch.optim.Optimizer]:
-        return AdamW().build(weights, rates)
+def test_muon_is_refused_where_matrices_are_split():
+    """Before anything is written; on one rank, with whole copies, or by AdamW it trains."""
+    changes = {"train.optimiser": "muon", "train.parallel": "fsdp"}
+    options = load_config(tiny_config(), changes).train
+    several = attrs.evolve(Ranks(torch.device("cpu")), world=2)
+    with pytest.raises(IncompatibleError, match="fsdp splits matrices that optimiser muon needs"):
+        check_sharding(options, several)
+    check_sharding(options, Ranks(torch.device("cpu")))
+    check_sharding(attrs.evolve(options, parallel="ddp"), several)
+    check_sharding(attrs.evolve(options, optimiser=tiny_config().train.optimiser), several)
 
 
 def test_a_checkpoint_of_before_goes_on(tmp_path):
