@@ -7,6 +7,7 @@ package does not import torch.
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from .contracts.guidance import Guidance
     from .contracts.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
     from .contracts.level import Level, broadcast_over
-    from .contracts.metric import Display, Figure, Metric, Subject, is_vacuous
+    from .contracts.metric import Display, Measurement, Metric, Subject, is_vacuous
     from .contracts.normaliser import BatchMean, Normaliser
     from .contracts.observer import RunEvent
     from .contracts.optimiser import Optimiser, Rates, Weights, layouts
@@ -115,7 +116,7 @@ _PUBLIC = {
     "objective.guidance": "ClassifierFree",
     "contracts.launcher": "ENDS_WITH_INPUT Ended Job Launcher",
     "contracts.level": "Level broadcast_over",
-    "contracts.metric": "Display Figure Metric Subject is_vacuous",
+    "contracts.metric": "Display Measurement Metric Subject is_vacuous",
     "contracts.observer": "RunEvent",
     "contracts.prediction": "CategoricalPrediction RealPrediction",
     "contracts.process": "Absorbing Process Signature Step check_examples check_finite check_range",
@@ -191,7 +192,6 @@ __all__ = [
     "EvenGrid",
     "Exporter",
     "FeatureNetwork",
-    "Figure",
     "Frame",
     "Grid",
     "Guidance",
@@ -206,6 +206,7 @@ __all__ = [
     "Loaded",
     "Looks",
     "LossCurve",
+    "Measurement",
     "Metric",
     "Model",
     "Noise",
@@ -329,6 +330,8 @@ def __getattr__(name: str) -> Any:
         return version("elbowroom")
     if name in _HOMES:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    if name in _OLD_NAMES:
+        return _renamed(name)
     if not name.startswith("_") and (found := _of_command(name)) is not None:
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -336,6 +339,16 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+_OLD_NAMES = {"Figure": "Measurement"}
+"""Public name of an earlier version -> that of now."""
+
+
+def _renamed(name: str) -> Any:
+    new = _OLD_NAMES[name]
+    warnings.warn(f"elbowroom.{name} is elbowroom.{new} now", DeprecationWarning, stacklevel=3)
+    return __getattr__(new)
 
 
 def _of_command(name: str) -> Any:

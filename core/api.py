@@ -5,7 +5,7 @@
     model = er.assemble("digits", process="gaussian")
     result = er.train(model, "runs/gaussian", steps=300)
     drawn = er.sample(model, 16, steps=32)
-    figures = er.evaluate(model, metrics=("bpd",)).figures
+    measurements = er.evaluate(model, metrics=("bpd",)).measurements
     model = er.load("runs/gaussian")        # another day
 
 A model remembers the config and the data it was assembled from, so it can be trained and evaluated
@@ -183,7 +183,7 @@ def evaluate(
     trust: bool = False,
     **protocol: Any,
 ) -> Evaluation:
-    """The figures of a model or of a run on the test split of its data.
+    """The measurements of a model or of a run on the test split of its data.
 
     Keywords say how it is evaluated: ``metrics``, ``samples``, ``seed``, ``features``,
     ``precision``. Where, as for :func:`sample`.

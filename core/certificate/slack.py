@@ -72,8 +72,8 @@ class Slack:
     @property
     def words(self) -> str:
         """One line; a share never stands without its slack."""
-        first = f"{self.without.share:.1%} with slack {_figure(self.without.slack)}"
-        rest = (f"{row.share:.0%} with {_figure(row.slack)}" for row in self.rows)
+        first = f"{self.without.share:.1%} with slack {_formatted(self.without.slack)}"
+        rest = (f"{row.share:.0%} with {_formatted(row.slack)}" for row in self.rows)
         return f"a bound with slack holds {', '.join([first, *rest])} ({self.unit})"
 
 
@@ -209,5 +209,5 @@ def _least(frontier: Sequence[Held], share: float) -> float:
     return frontier[-1].slack
 
 
-def _figure(value: float) -> str:
+def _formatted(value: float) -> str:
     return f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""``elbowroom evaluate``: the figures of a run."""
+"""``elbowroom evaluate``: the measurements of a run."""
 
 from __future__ import annotations
 
@@ -88,34 +88,38 @@ def _print(record: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     out = console()
-    listing = table("Figures", "figure", ">value", ">± se", ">real data", ">knows nothing", "of")
-    for name, figure in record["figures"].items():
-        error, floor = figure["standard_error"], figure["floor"]
-        nothing = figure.get("knows_nothing")
+    listing = table(
+        "Measurements", "measurement", ">value", ">± se", ">real data", ">knows nothing", "of"
+    )
+    for name, measurement in record["figures"].items():
+        error, floor = measurement["standard_error"], measurement["floor"]
+        nothing = measurement.get("knows_nothing")
         listing.add_row(
             Text(name),
-            number(figure["value"]),
+            number(measurement["value"]),
             "" if error is None else f"{error:.2g}",
             "" if floor is None else f"{floor:.5g}",
             "" if nothing is None else f"{nothing:.5g}",
-            Text(protocol_words(figure["of"]), style="dim"),
+            Text(protocol_words(measurement["of"]), style="dim"),
         )
     for name, why in record["failed"].items():
         listing.add_row(Text(name), Text("failed", style="red"), "", "", Text(why, style="red"))
     out.print(listing)
-    figures: list[Mapping[str, Any]] = list(record["figures"].values())
-    common: Mapping[str, Any] = figures[0]["of"] if figures else {}
+    measurements: list[Mapping[str, Any]] = list(record["figures"].values())
+    common: Mapping[str, Any] = measurements[0]["of"] if measurements else {}
     calls = record["calls_mean"]
-    words = [f"{common.get('run')}, {common.get('weights')}"] if figures else []
+    words = [f"{common.get('run')}, {common.get('weights')}"] if measurements else []
     words.append(f"seed {record['protocol']['seed']}")
     if calls is not None:
         words.append(f"{record['protocol']['samples']} samples of {calls:.4g} network calls each")
     out.print(Text(" · ".join(words)))
     out.print(
-        Text("real data: the same figure with the test split in the samples' place", style="dim")
+        Text(
+            "real data: the same measurement with the test split in the samples' place", style="dim"
+        )
     )
-    for name, figure in record["figures"].items():
-        if figure.get("vacuous"):
+    for name, measurement in record["figures"].items():
+        if measurement.get("vacuous"):
             why = "worse than that of a model that knows nothing"
             out.print(Text.assemble((f"{name} is vacuous: ", "red"), why))
     for name, reason in record["skipped"].items():
@@ -126,7 +130,7 @@ _SAID_ONCE = ("metric", "run", "weights", "seed")
 
 
 def protocol_words(of: Mapping[str, Any]) -> str:
-    """What a figure is of, in a line."""
+    """What a measurement is of, in a line."""
     words = []
     for key, value in of.items():
         if key in _SAID_ONCE:

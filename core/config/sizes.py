@@ -60,19 +60,19 @@ def check_labels(count: int) -> None:
     _refuse(f"{count} samples: their labels alone", 8 * count)
 
 
-def check_batch(options: Train, signature: Signature, on: Ranks) -> None:
+def check_batch(options: Train, signature: Signature, ranks: Ranks) -> None:
     """This rank's part of a batch."""
     each = math.prod(signature.shape) * (16 + 4 * (signature.out_states or 0))
-    examples = options.batch_size // on.world
-    _refuse(f"train.batch_size={options.batch_size}: a batch", examples * each, on.device)
+    examples = options.batch_size // ranks.world
+    _refuse(f"train.batch_size={options.batch_size}: a batch", examples * each, ranks.device)
 
 
-def check_room_to_train(model: Diffusion, options: Train, on: Ranks) -> None:
+def check_room_to_train(model: Diffusion, options: Train, ranks: Ranks) -> None:
     """What is kept of every parameter while it is trained."""
     held = sum(p.numel() * p.element_size() for p in model.parameters())
-    shares = on.world if options.parallel == "fsdp" else 1
+    shares = ranks.world if options.parallel == "fsdp" else 1
     what = f"training a network whose weights take {bytes_in_words(held)}"
-    _refuse(what, _STATES * held // shares, on.device)
+    _refuse(what, _STATES * held // shares, ranks.device)
 
 
 def check_network(spec: ComponentSpec, signature: Signature) -> None:

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from ..contracts.dataset import Batch, Dataset, DataSpec
 from ..contracts.level import Level
-from ..contracts.metric import Figure
+from ..contracts.metric import Measurement
 from ..contracts.process import Process, Signature
 from ..contracts.sampler import Frame, Sampler
 from ..errors import AnswerError, ElbowroomError
@@ -257,17 +257,17 @@ def _as_frame(asked: _Asked, frame: Any) -> Frame:
 # -- metrics
 
 
-def check_figures(metric: object, said: Any) -> Mapping[str, Figure | float]:
-    """What a metric said: names, and a number or a Figure for each."""
+def check_measurements(metric: object, said: Any) -> Mapping[str, Measurement | float]:
+    """What a metric said: names, and a number or a Measurement for each."""
     asked = _Asked("metric", metric)
     asked.ensure(
-        isinstance(said, Mapping), f"computed {_kind(said)}, not a mapping of names to figures"
+        isinstance(said, Mapping), f"computed {_kind(said)}, not a mapping of names to measurements"
     )
     for name, value in said.items():
-        asked.ensure(isinstance(name, str), f"named a figure {name!r}, which is no text")
-        figure = value if isinstance(value, Figure) else Figure(value)
-        parts = {"": figure.value, "'s standard error": figure.standard_error}
-        for of, part in {**parts, "'s floor": figure.floor}.items():
+        asked.ensure(isinstance(name, str), f"named a measurement {name!r}, which is no text")
+        measurement = value if isinstance(value, Measurement) else Measurement(value)
+        parts = {"": measurement.value, "'s standard error": measurement.standard_error}
+        for of, part in {**parts, "'s floor": measurement.floor}.items():
             right = _is_number(part) or (part is None and of)
             asked.ensure(bool(right), f"said {_kind(part)} for {name}{of}, not a number")
     return dict(said)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 
 from ..contracts.dataset import Dataset
-from ..contracts.metric import Figure, Metric, Subject, as_figure
+from ..contracts.metric import Measurement, Metric, Subject, as_measurement
 from ..randomness.generators import kept_generators, seed_generators
 from .law import ensure, run
 
@@ -30,7 +30,7 @@ def check_metric(metric: Metric, samples: torch.Tensor, data: Dataset | None = N
             copied.prepare(Subject(data))
         return copied
 
-    run(metric, [_unchanged, _figures, _protocol, _batching, _order, _repeat], fresh, samples)
+    run(metric, [_unchanged, _measurements, _protocol, _batching, _order, _repeat], fresh, samples)
 
 
 def _copy(metric: Metric) -> Metric:
@@ -43,29 +43,31 @@ def _copy(metric: Metric) -> Metric:
     return fresh
 
 
-def _figures(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """It says finite figures."""
+def _measurements(build: Callable[[], Metric], samples: torch.Tensor) -> None:
+    """It says finite measurements."""
     metric = build()
     metric.update(samples, None)
-    figures = _said(metric)
-    ensure(len(figures) > 0, "it says nothing.")
-    bad = [name for name, figure in figures.items() if not math.isfinite(figure.value)]
+    measurements = _said(metric)
+    ensure(len(measurements) > 0, "it says nothing.")
+    bad = [
+        name for name, measurement in measurements.items() if not math.isfinite(measurement.value)
+    ]
     ensure(not bad, f"{bad} are not finite.")
 
 
 def _protocol(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """What its figures are of can be written as JSON."""
+    """What its measurements are of can be written as JSON."""
     metric = build()
     metric.update(samples, None)
-    for name, figure in _said(metric).items():
+    for name, measurement in _said(metric).items():
         try:
-            json.dumps(figure.record())
+            json.dumps(measurement.record())
         except (TypeError, ValueError) as error:
             raise AssertionError(f"{name} cannot: {error}.") from None
 
 
 def _batching(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """The figures do not depend on how the samples are split into batches."""
+    """The measurements do not depend on how the samples are split into batches."""
     whole, parts = build(), build()
     whole.update(samples, None)
     for part in samples.split(max(1, len(samples) // 3)):
@@ -74,7 +76,7 @@ def _batching(build: Callable[[], Metric], samples: torch.Tensor) -> None:
 
 
 def _order(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """The figures do not depend on the order of the samples (beyond their standard errors)."""
+    """The measurements do not depend on the order of the samples (beyond their standard errors)."""
     forward, backward = build(), build()
     forward.update(samples, None)
     backward.update(samples.flip(0), None)
@@ -89,8 +91,10 @@ def _repeat(build: Callable[[], Metric], samples: torch.Tensor) -> None:
     with kept_generators():
         seed_generators(1)
         second = _said(metric)
-    for name, figure in first.items():
-        ensure(figure.value == second[name].value, f"{name} changed when it was asked for again.")
+    for name, measurement in first.items():
+        ensure(
+            measurement.value == second[name].value, f"{name} changed when it was asked for again."
+        )
 
 
 def _unchanged(build: Callable[[], Metric], samples: torch.Tensor) -> None:
@@ -100,14 +104,14 @@ def _unchanged(build: Callable[[], Metric], samples: torch.Tensor) -> None:
     ensure(torch.equal(shown, samples), "it wrote into them.")
 
 
-def _said(metric: Metric) -> dict[str, Figure]:
-    return {name: as_figure(value) for name, value in metric.compute().items()}
+def _said(metric: Metric) -> dict[str, Measurement]:
+    return {name: as_measurement(value) for name, value in metric.compute().items()}
 
 
 def _agree(one: Metric, other: Metric, how: str, errors: float = 0.0) -> None:
     first, second = _said(one), _said(other)
-    for name, figure in first.items():
-        allowed = 1e-6 + errors * (figure.standard_error or 0.0)
-        value, otherwise = second[name].value, figure.value
+    for name, measurement in first.items():
+        allowed = 1e-6 + errors * (measurement.standard_error or 0.0)
+        value, otherwise = second[name].value, measurement.value
         near = math.isclose(value, otherwise, rel_tol=1e-4, abs_tol=allowed)
         ensure(near, f"{name} is {value:.6g} {how}, {otherwise:.6g} otherwise.")

@@ -4,9 +4,9 @@
 
 Pixels say little of how alike two sets of pictures are, so metrics compare what a fixed network
 says of them: FID fits a normal to the vectors of each set, KID takes a kernel's mean discrepancy
-over vectors, IS asks how sure and how varied softmax(logits) is. A figure is thus as much one of f
-as of the samples: it states f's ``name``, the ``digest`` of its weights and what f says ``about``
-itself, and two figures are comparable only if all of these agree.
+over vectors, IS asks how sure and how varied softmax(logits) is. A measurement is thus as much one
+of f as of the samples: it states f's ``name``, the ``digest`` of its weights and what f says
+``about`` itself, and two measurements are comparable only if all of these agree.
 
 f is fixed: what it says of a picture depends neither on the other pictures of the batch nor on any
 generator. It is made with the data set it will look at, whose form it may refuse with an
@@ -42,7 +42,7 @@ class FeatureNetwork(nn.Module, ABC):
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What else a figure must say of it, such as its accuracy."""
+        """What else a measurement must say of it, such as its accuracy."""
         return {}
 
     @property
@@ -51,7 +51,7 @@ class FeatureNetwork(nn.Module, ABC):
         return None if self.code is None else (self.code, self.digest)
 
     def protocol(self) -> dict[str, Any]:
-        """What a figure says of it."""
+        """What a measurement says of it."""
         return {"features": self.name, "features_sha256": self.digest[:16], **self.about}
 
 

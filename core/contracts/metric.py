@@ -1,15 +1,15 @@
-"""Metrics: figures about a model and its samples, each with a statement of what it is a figure of.
+"""Metrics: measurements of a model and its samples, each with a statement of its protocol.
 
 A metric is shown the :class:`Subject` once (the data set to compare with, the model), then samples
-batch by batch, and then says its figures. Its memory must not grow with the number of samples: it
-keeps sums, not samples. A metric that looks at the model alone says ``uses_samples = False``.
+batch by batch, and then says its measurements. Its memory must not grow with the number of samples:
+it keeps sums, not samples. A metric that looks at the model alone says ``uses_samples = False``.
 
-A figure without its protocol is a number without a unit: FID moves with the number of samples, the
-feature network and the reference split. ``Figure.of`` says these; what they have in common (model,
-sampler, number of samples, seed) the evaluation adds to each.
+A measurement without its protocol is a number without a unit: FID moves with the number of samples,
+the feature network and the reference split. ``Measurement.of`` says these; what they have in common
+(model, sampler, number of samples, seed) the evaluation adds to each.
 
-How tables show a figure is the metric's to say too: ``display`` has a title for people, whether it
-is a detail, whether models are ranked by it.
+How tables show a measurement is the metric's to say too: ``display`` has a title for people,
+whether it is a detail, whether models are ranked by it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EVALUATION_BATCH = 250
 
 
 @attrs.frozen
-class Figure:
+class Measurement:
     """A number, how sure it is, and what it is of."""
 
     value: float
@@ -52,11 +52,11 @@ class Figure:
 
 @attrs.frozen
 class Display:
-    """How tables show a figure."""
+    """How tables show a measurement."""
 
     title: str  # for people
     shown: Literal["always", "report", "detail"] = "always"
-    """In every table, not in a terminal's (it is narrow), or only where all figures are listed."""
+    """In every table, not in a terminal's (it is narrow), or only in the full list."""
     ranked: bool = True  # is the best of several models marked?
 
     def record(self) -> dict[str, Any]:
@@ -84,14 +84,14 @@ class Subject:
 
 
 class Metric(ABC):
-    """Sees a subject, then integer samples in batches, then says its figures."""
+    """Sees a subject, then integer samples in batches, then says its measurements."""
 
     uses_samples: ClassVar[bool] = True
     usual: ClassVar[int | None] = None
     """Its place among the metrics of an evaluation that names none; None: it is asked for by name.
     Of this class alone: what derives from it is not usual because of that."""
     display: ClassVar[Mapping[str, Display]] = {}
-    """Figure name -> how it is shown; others always, under their own name."""
+    """Measurement name -> how it is shown; others always, under their own name."""
 
     def prepare(self, subject: Subject) -> None:  # noqa: B027  # most need nothing
         """Look at what will be evaluated; raise an ElbowroomError if it cannot be."""
@@ -100,17 +100,17 @@ class Metric(ABC):
         """One batch of integers [B, *shape] and the labels [B] they were drawn for."""
 
     @abstractmethod
-    def compute(self) -> Mapping[str, Figure | float]:
-        """Figure name -> figure; a plain number is one of which nothing more is known."""
+    def compute(self) -> Mapping[str, Measurement | float]:
+        """Measurement name -> measurement; a plain number is one of which nothing more is known."""
 
 
 def is_vacuous(value: float | None, better: str | None, knows_nothing: float | None) -> bool:
-    """Is a figure worse than that of a model that knows nothing?"""
+    """Is a measurement worse than that of a model that knows nothing?"""
     if value is None or better is None or knows_nothing is None:
         return False
     return value > knows_nothing if better == "lower" else value < knows_nothing
 
 
-def as_figure(value: Figure | float) -> Figure:
-    """A figure, whatever form it was said in."""
-    return value if isinstance(value, Figure) else Figure(float(value))
+def as_measurement(value: Measurement | float) -> Measurement:
+    """A measurement, whatever form it was said in."""
+    return value if isinstance(value, Measurement) else Measurement(float(value))

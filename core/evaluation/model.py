@@ -1,4 +1,4 @@
-"""Measuring a model: figures, each with its protocol beside it.
+"""Measuring a model: measurements, each with its protocol beside it.
 
 Samples are drawn in chunks, shown to every metric and forgotten: memory does not depend on how many
 there are. Where the data have labels, the samples' are as frequent as the test split's. A metric
@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from ..config.sizes import check_labels
-from ..conformance.answers import check_figures, untouched
+from ..conformance.answers import check_measurements, untouched
 from ..contracts.dataset import Dataset
-from ..contracts.metric import EVALUATION_BATCH, Figure, Metric, Subject, as_figure
+from ..contracts.metric import EVALUATION_BATCH, Measurement, Metric, Subject, as_measurement
 from ..errors import ElbowroomError, IncompatibleError
 from ..objective.diffusion import Diffusion
 from ..randomness.noise import Noise
@@ -36,7 +36,7 @@ Progress = Callable[[str, int, int], None]
 class Evaluation:
     """What was found."""
 
-    figures: Mapping[str, Figure]
+    measurements: Mapping[str, Measurement]
     skipped: Mapping[str, str]  # metric -> why it says nothing
     failed: Mapping[str, str]  # metric -> what went wrong in it
     calls_mean: float | None  # network calls a sample; None: none was drawn
@@ -44,9 +44,19 @@ class Evaluation:
 
     def record(self) -> dict[str, Any]:
         """The same as JSON data."""
-        figures = {name: figure.record() for name, figure in self.figures.items()}
+        measurements = {
+            name: measurement.record() for name, measurement in self.measurements.items()
+        }
         seconds = {name: round(value, 2) for name, value in self.seconds.items()}
-        return {**attrs.asdict(self, recurse=False), "figures": figures, "seconds": seconds}
+        rest = attrs.asdict(
+            self, recurse=False, filter=lambda field, _: field.name != "measurements"
+        )
+        return {**rest, "figures": measurements, "seconds": seconds}
+
+    @property
+    def figures(self) -> Mapping[str, Measurement]:
+        """The old name of ``measurements``."""
+        return self.measurements
 
 
 def evaluate(
@@ -59,10 +69,10 @@ def evaluate(
     of: Mapping[str, Any] | None = None,
     progress: Progress = lambda *_: None,
 ) -> Evaluation:
-    """The figures of a model against a data set.
+    """The measurements of a model against a data set.
 
-    On ``device``, or the accelerator the model is on, or what there is. ``of`` is what every figure
-    shall say of the model.
+    On ``device``, or the accelerator the model is on, or what there is. ``of`` is what every
+    measurement shall say of the model.
     """
     protocol = protocol or EvaluationProtocol()
     check_labels(protocol.samples)
@@ -72,9 +82,9 @@ def evaluate(
         at_work = _Measuring(subject, model, protocol, progress)
         at_work.prepare()
         calls, sampling = at_work.show_samples()
-        figures = at_work.figures(of or {})
+        measurements = at_work.measurements(of or {})
     seconds = {"sampling": sampling, "rest": time.perf_counter() - began - sampling}
-    return Evaluation(figures, at_work.skipped, at_work.failed, calls, seconds)
+    return Evaluation(measurements, at_work.skipped, at_work.failed, calls, seconds)
 
 
 @attrs.define(eq=False)
@@ -126,7 +136,7 @@ class _Measuring:
             spent += time.perf_counter() - clock
             calls, seen = calls + float(chunk.calls.double().sum()), seen + len(chunk.x)
             for name, metric in self._looking().items():
-                with (  # one that changes the samples spoils the others' figures: it is raised
+                with (  # one that changes the samples spoils the others' measurements: it is raised
                     nullcontext() if chunk.first else untouched(metric, chunk.x),
                     self._on_its_own(name),
                 ):
@@ -141,25 +151,25 @@ class _Measuring:
         """The metrics that use samples and have not failed."""
         return {n: m for n, m in self.metrics.items() if m.uses_samples and n not in self.failed}
 
-    def figures(self, of: Mapping[str, Any]) -> dict[str, Figure]:
+    def measurements(self, of: Mapping[str, Any]) -> dict[str, Measurement]:
         """What each metric says, with what is the same for all beside it."""
-        found: dict[str, Figure] = {}
+        found: dict[str, Measurement] = {}
         for k, (name, metric) in enumerate(self.metrics.items()):
             if name in self.failed:
                 continue
             self.progress(f"computing {name}", k, len(self.metrics))
             with self._on_its_own(name), evaluating(self.model):
-                answer = check_figures(metric, metric.compute())
+                answer = check_measurements(metric, metric.compute())
                 if twice := answer.keys() & found.keys():
                     raise ElbowroomError(f"it says {min(twice)!r}, as another metric does")
                 common = {**of, **self._common(metric)}
-                for key, figure in answer.items():
-                    own = as_figure(figure)
+                for key, measurement in answer.items():
+                    own = as_measurement(measurement)
                     found[key] = attrs.evolve(own, of={"metric": name, **own.of, **common})
         return found
 
     def _common(self, metric: Metric) -> dict[str, Any]:
-        """The part of the protocol that every figure of a metric has."""
+        """The part of the protocol that every measurement of a metric has."""
         asked, sampler = self.protocol, self.model.sampler
         said: dict[str, Any] = {}
         if metric.uses_samples:

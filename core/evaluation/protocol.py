@@ -22,7 +22,7 @@ from ..runs.working import Precision, check_precision
 
 @attrs.frozen(kw_only=True)
 class EvaluationProtocol:
-    """How a model is evaluated: two figures are comparable where this agrees."""
+    """How a model is evaluated: two measurements are comparable where this agrees."""
 
     metrics: tuple[Any, ...] = ()  # names or mappings; none: the usual ones
     features: str | None = None  # feature network of all metrics that use one
@@ -38,14 +38,14 @@ class EvaluationProtocol:
         return {**attrs.asdict(self), "metrics": list(self.metrics)}
 
     def build(self) -> dict[str, Metric]:
-        """The metrics by name; the second of a name, whose figures are others, is ``name 2``."""
+        """The metrics by name; the second of a name, which measures otherwise, is ``name 2``."""
         built: dict[str, Metric] = {}
         specs: list[ComponentSpec] = []
         for given in self.metrics or usual_metrics():
             spec = self._spec(given)
             metric: Metric = spec.build()
             same = [one for one in specs if one.name == spec.name]
-            if same and (spec in same or metric.display):  # they would say the same figures
+            if same and (spec in same or metric.display):  # they would say the same measurements
                 raise ElbowroomError(f"metric {spec.name} is named twice")
             built[f"{spec.name} {len(same) + 1}" if same else spec.name] = metric
             specs.append(spec)

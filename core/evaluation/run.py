@@ -1,7 +1,7 @@
-"""Measuring a run: its figures and two pictures, written beside it.
+"""Measuring a run: its measurements and two pictures, written beside it.
 
 RUN/evaluation/
-  figures.json     every figure, what it is of, what real data gets, what was left out or failed
+  figures.json     every measurement, its protocol, what real data gets, what was left out or failed
                    and why
   samples.png      samples with every class in turn, the first that ``sample`` draws
   reverse.png      their way from noise to data, frames beside each other
@@ -30,7 +30,7 @@ from ..objective.diffusion import Diffusion
 from ..runs.load import Loaded, load_run
 from ..runs.working import working
 from ..sampling.drawing import draw
-from ..sampling.filmstrip import Reel, save_small_png
+from ..sampling.filmstrip import Filmstrip, save_small_png
 from ..sampling.picture import has_picture
 from .model import Progress, evaluate
 from .protocol import EvaluationProtocol
@@ -46,10 +46,15 @@ class EvaluationReport:
     record: Mapping[str, Any]  # figures.json
 
     @property
-    def figures(self) -> Mapping[str, Mapping[str, Any]]:
+    def measurements(self) -> Mapping[str, Mapping[str, Any]]:
         """Name -> value, standard_error, floor, of."""
         found: Mapping[str, Mapping[str, Any]] = self.record["figures"]
         return found
+
+    @property
+    def figures(self) -> Mapping[str, Mapping[str, Any]]:
+        """The old name of ``measurements``."""
+        return self.measurements
 
     @property
     def failed(self) -> Mapping[str, str]:
@@ -121,16 +126,23 @@ def _check_form(data: Dataset, run: Loaded) -> None:
 
 def _draw_pictures(model: Diffusion, seed: int, folder: Path) -> dict[str, Any]:
     """A few samples with every class in turn, and their way: the first that ``sample`` draws."""
-    reel = Reel(model.process)
-    for _ in draw(model, reel.count, None, seed, reel.count, watch=lambda _, one: reel.show(one)):
+    filmstrip = Filmstrip(model.process)
+    for _ in draw(
+        model,
+        filmstrip.count,
+        None,
+        seed,
+        filmstrip.count,
+        watch=lambda _, one: filmstrip.show(one),
+    ):
         pass
-    sheet = reel.sheet()
+    sheet = filmstrip.sheet()
     high, wide, _ = sheet.picture.shape
     one = wide // sheet.frames
     save_small_png(sheet.picture, folder / "reverse.png")
     save_small_png(sheet.picture[:, -one:], folder / "samples.png")
     about = {"frames": sheet.frames, "steps": sheet.steps, "width": one, "height": high}
-    return {**about, "classes": reel.class_names()}
+    return {**about, "classes": filmstrip.class_names()}
 
 
 def read_evaluation(folder: str | PathLike[str]) -> dict[str, Any] | None:
@@ -152,8 +164,8 @@ def _is_whole(record: Mapping[str, Any]) -> bool:
         record.get("format") == FORMAT
         and is_count(record.get("step"))
         and all(isinstance(one, dict) for one in maps)
-        and all(isinstance(one, dict) and one.keys() >= _FIGURE for one in maps[0].values())
+        and all(isinstance(one, dict) and one.keys() >= _MEASUREMENT for one in maps[0].values())
     )
 
 
-_FIGURE = {"value", "standard_error", "better", "floor", "of"}
+_MEASUREMENT = {"value", "standard_error", "better", "floor", "of"}

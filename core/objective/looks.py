@@ -15,7 +15,7 @@ With b_ik the bits of a look and g(t) their mean at t, estimated in bins of t,
 
     standard error = sd over examples i of [ mean over k of (b_ik - g(t_ik)) ] / sqrt(n):
 
-by so much another split of this size, with other noise, would give another figure.
+by so much another split of this size, with other noise, would give another measurement.
 """
 
 from __future__ import annotations

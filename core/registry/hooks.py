@@ -51,7 +51,7 @@ class Hooks(Protocol):
 
     @hookspec
     def evaluated(self, event: RunEvent) -> None:
-        """Figures of an evaluation are there."""
+        """Measurements of an evaluation are there."""
 
     @hookspec
     def checkpoint_saved(self, event: RunEvent) -> None:

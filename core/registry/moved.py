@@ -84,6 +84,7 @@ _RENAMED = {
     "guidance.guided": ".objective.diffusion:Diffusion.guided",
     "level.spread": ":broadcast_over",
     "meaning.in_words": ":describe_weighting",
+    "metric.Figure": ":Measurement",
     "observer.Observers": ".training.observers:Observers",
     "order.some": ":some_of",
     "path.Path": ":Trajectory",

@@ -282,12 +282,12 @@ def named_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {**parameters, **buffers}
 
 
-def gathered(tensors: Mapping[str, Tensor], on: Ranks) -> dict[str, Tensor]:
+def gathered(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
     """Whole copies on the CPU of the first rank, nothing on the others; every rank must ask."""
     found = {}
     for name, tensor in tensors.items():
         full = whole(tensor)
-        if on.is_first:
+        if ranks.is_first:
             found[name] = full.cpu()
     return found
 

@@ -3,7 +3,7 @@
     RUN/
       config.yaml        every choice of the run, resolved
       provenance.json    who supplied each component, and the versions of what ran
-      log.jsonl          one line of figures for each logging step and each evaluation
+      log.jsonl          one line of measurements for each logging step and each evaluation
       checkpoints/       see elbowroom.runs.checkpoint
       saved.json         that there were checkpoints: none can get lost without being missed
       fault/             what reproduces a non-finite loss, if there was one
@@ -336,7 +336,7 @@ def _ours(name: str) -> bool:
 
 
 def _row(line: bytes) -> dict[str, Any] | str:
-    """A line of the log: a step, figures and curves; or what is wrong with it."""
+    """A line of the log: a step, measurements and curves; or what is wrong with it."""
     try:
         row = parse_json(line)
     except ValueError as error:
@@ -344,13 +344,13 @@ def _row(line: bytes) -> dict[str, Any] | str:
     if not isinstance(row, dict) or not is_count(row.get("step")):
         return "it says no step"
     curves = row.get("curves", {})
-    wrong = [key for key, value in row.items() if key != "curves" and not _is_figure(value)]
+    wrong = [key for key, value in row.items() if key != "curves" and not _is_measurement(value)]
     if wrong or not isinstance(curves, dict) or not all(map(_is_curve, curves.values())):
-        return f"{wrong[0] if wrong else 'curves'} is no figure"
+        return f"{wrong[0] if wrong else 'curves'} is no number"
     return row
 
 
-def _is_figure(value: Any) -> bool:
+def _is_measurement(value: Any) -> bool:
     return value is None or is_number(value)
 
 

@@ -118,7 +118,7 @@ class Ranks:
 
 
 @contextmanager
-def ranks(device: torch.device | str | None = None) -> Iterator[Ranks]:
+def process_group(device: torch.device | str | None = None) -> Iterator[Ranks]:
     """The ranks that ``torchrun`` started, or this process alone; on a GPU if there is one.
 
     All leave together, and none with a thread of the group still running: a process that ends
@@ -175,15 +175,15 @@ def _let_go_of_the_group(meshes: list[Any]) -> None:
 
 
 def spread(
-    model: nn.Module, network: nn.Module, how: Literal["ddp", "fsdp"], on: Ranks
+    model: nn.Module, network: nn.Module, how: Literal["ddp", "fsdp"], ranks: Ranks
 ) -> nn.Module:
     """``model`` spread over the ranks: call what comes back, keep using ``model``'s parameters.
 
     ``network`` is the part of the model that is worth sharding.
     """
-    if on.world == 1:
+    if ranks.world == 1:
         return model
-    return replicated(model) if how == "ddp" else sharded(model, network, on)
+    return replicated(model) if how == "ddp" else sharded(model, network, ranks)
 
 
 def replicated(model: nn.Module) -> nn.Module:
@@ -191,15 +191,15 @@ def replicated(model: nn.Module) -> nn.Module:
     return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
 
 
-def sharded(model: nn.Module, network: nn.Module, on: Ranks) -> nn.Module:
+def sharded(model: nn.Module, network: nn.Module, ranks: Ranks) -> nn.Module:
     """The network's parameters in shards; the few outside it are on every rank."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     # It warns of in-place operations on the network's output; a process never does one.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
-    mesh = init_device_mesh(on.device.type, (on.world,))
-    on.meshes.append(mesh)
+    mesh = init_device_mesh(ranks.device.type, (ranks.world,))
+    ranks.meshes.append(mesh)
     # Shards are dropped after every forward pass, the outermost too: an evaluation with averaged
     # weights must not leave them behind for the next training step.
     for part in (*blocks(network), network):
@@ -207,7 +207,7 @@ def sharded(model: nn.Module, network: nn.Module, on: Ranks) -> nn.Module:
     for parameter in model.parameters():
         if not isinstance(parameter, DTensor):
             dist.broadcast(parameter.data, 0)
-            hook = _averaged(on)
+            hook = _averaged(ranks)
             parameter.register_post_accumulate_grad_hook(hook)
     return model
 
@@ -239,9 +239,9 @@ def assign(target: Tensor, value: Tensor) -> None:
     target.copy_(value)
 
 
-def _averaged(on: Ranks) -> Callable[[Tensor], None]:
+def _averaged(ranks: Ranks) -> Callable[[Tensor], None]:
     def average(parameter: Tensor) -> None:
         assert parameter.grad is not None
-        parameter.grad = on.mean(parameter.grad)
+        parameter.grad = ranks.mean(parameter.grad)
 
     return average

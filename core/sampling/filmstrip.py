@@ -33,7 +33,7 @@ class Sheet:
     steps: list[int]  # grid intervals behind each frame
 
 
-class Reel:
+class Filmstrip:
     """Takes frames as they pass, and puts at most ``limit`` of them side by side."""
 
     def __init__(self, process: Process, limit: int = 33) -> None:

@@ -23,12 +23,12 @@ _AHEAD = 2  # batches being read while one is used
 class Feed:
     """This rank's part of each global batch, on its device."""
 
-    def __init__(self, split: Split, seed: int, total: int, on: Ranks) -> None:
+    def __init__(self, split: Split, seed: int, total: int, ranks: Ranks) -> None:
         if len(split) == 0:
             raise ElbowroomError("the data set's train split is empty: there is nothing to learn")
-        self.split, self.seed, self.total, self.on = split, seed, total, on
-        self.positions = on.positions(total)  # [B]
-        self._placed = self.positions.to(on.device)
+        self.split, self.seed, self.total, self.ranks = split, seed, total, ranks
+        self.positions = ranks.positions(total)  # [B]
+        self._placed = self.positions.to(ranks.device)
         self._reader = ThreadPoolExecutor(1, "elbowroom-feed")
         self._coming: dict[int, Future[Batch]] = {}
 
@@ -54,13 +54,13 @@ class Feed:
 
     def _read(self, step: int) -> Batch:
         batch = self.split.take(self.rows(step))
-        if self.on.device.type != "cuda":
+        if self.ranks.device.type != "cuda":
             return batch
         # pinned memory: the copy to the GPU goes on while the GPU works
         return Batch(batch.x.pin_memory(), None if batch.y is None else batch.y.pin_memory())
 
     def _moved(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.on.device, non_blocking=True)
+        return tensor.to(self.ranks.device, non_blocking=True)
 
 
 def with_labels_dropped(

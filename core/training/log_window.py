@@ -30,21 +30,21 @@ _WIDEST = 20.0  # a schedule may reach infinity at its ends
 class Window:
     """Sums over steps; saved with a checkpoint, so that a resumed run logs what it would have."""
 
-    def __init__(self, schedule: Schedule, dims: int, on: Ranks, boundary: float) -> None:
+    def __init__(self, schedule: Schedule, dims: int, ranks: Ranks, boundary: float) -> None:
         low, high = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64)).tolist()
         edges = torch.linspace(
             max(low, -_WIDEST), min(high, _WIDEST), BINS + 1, dtype=torch.float64
         )
-        self.dims, self.on, self.boundary = dims, on, boundary  # boundary terms, bits/dim
+        self.dims, self.ranks, self.boundary = dims, ranks, boundary  # boundary terms, bits/dim
         self.centres = (edges[1:] + edges[:-1]) / 2  # [BINS]
         self.width = float(edges[1] - edges[0])
-        self._inner = edges[1:-1].to(on.device)
+        self._inner = edges[1:-1].to(ranks.device)
         self.clear()
 
     def clear(self) -> None:
         """Begin anew."""
         zeros = torch.zeros
-        double, device = torch.float64, self.on.device
+        double, device = torch.float64, self.ranks.device
         self.steps, self.examples = 0, 0
         self._scalars = zeros(2, dtype=double, device=device)  # loss, gradient norm
         self._by_level = zeros(BINS, 2, dtype=double, device=device)  # ELBO, weighted loss
@@ -58,11 +58,11 @@ class Window:
         both = torch.stack((losses.elbo, losses.per_example), dim=1).double()  # [B, 2]
         self._by_level.index_add_(0, torch.bucketize(lam.to(self._inner), self._inner), both)
 
-    def figures(self) -> tuple[dict[str, float], dict[str, tuple[Tensor, Tensor]]]:
+    def measurements(self) -> tuple[dict[str, float], dict[str, tuple[Tensor, Tensor]]]:
         """Scalars and curves over all ranks; every rank must ask."""
-        loss, norm = (self.on.mean(self._scalars) / max(self.steps, 1)).tolist()
-        by_level = self.on.sum(self._by_level).cpu()
-        by_level = by_level / (max(self.examples, 1) * self.on.world * self.dims * math.log(2))
+        loss, norm = (self.ranks.mean(self._scalars) / max(self.steps, 1)).tolist()
+        by_level = self.ranks.sum(self._by_level).cpu()
+        by_level = by_level / (max(self.examples, 1) * self.ranks.world * self.dims * math.log(2))
         scalars = {
             "loss": loss,
             "bits_per_dim": float(by_level[:, 0].sum()) + self.boundary,
@@ -77,10 +77,10 @@ class Window:
     def tensors(self) -> dict[str, Tensor]:
         """The sums over all ranks, for a checkpoint; every rank must ask."""
         return {
-            "scalars": self.on.mean(self._scalars),
-            "by_level": self.on.sum(self._by_level),
+            "scalars": self.ranks.mean(self._scalars),
+            "by_level": self.ranks.sum(self._by_level),
             "steps": torch.tensor(self.steps),
-            "examples": torch.tensor(self.examples * self.on.world),
+            "examples": torch.tensor(self.examples * self.ranks.world),
         }
 
     def restore(self, tensors: Mapping[str, Tensor], origin: str) -> None:
@@ -88,5 +88,5 @@ class Window:
         steps, examples = torch.zeros((), dtype=torch.int64), torch.zeros((), dtype=torch.int64)
         sums = {"scalars": self._scalars, "by_level": self._by_level}
         restore({**sums, "steps": steps, "examples": examples}, tensors, origin)
-        self._by_level /= self.on.world
-        self.steps, self.examples = int(steps), int(examples) // self.on.world
+        self._by_level /= self.ranks.world
+        self.steps, self.examples = int(steps), int(examples) // self.ranks.world

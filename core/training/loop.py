@@ -76,14 +76,14 @@ class Start:
     checkpoint: Checkpoint | None = None
 
     @classmethod
-    def of(cls, folder: RunFolder, on: Ranks) -> Start:
+    def of(cls, folder: RunFolder, ranks: Ranks) -> Start:
         """The last good checkpoint; the first rank alone compares its bytes, each rank asks."""
 
         def chosen() -> int | None:
             found = folder.start()
             return None if found is None else found.step
 
-        step = on.first(chosen)
+        step = ranks.first(chosen)
         return cls(None if step is None else folder.at(step))
 
     @property
@@ -113,7 +113,7 @@ def fit(
     options: Train | None = None,
     *,
     seed: int = 0,
-    on: Ranks | None = None,
+    ranks: Ranks | None = None,
     record: State | None = None,
     observers: Observers | None = None,
 ) -> RunResult:
@@ -122,20 +122,20 @@ def fit(
     ``record`` is what checkpoints say about the run: its config and provenance.
     """
     options = options or Train()
-    on = on or Ranks(next(model.parameters()).device)
-    check_run(model, data, options, on)
+    ranks = ranks or Ranks(next(model.parameters()).device)
+    check_run(model, data, options, ranks)
     return fit_checked(
-        model, data, folder, options, seed=seed, on=on, record=record, observers=observers
+        model, data, folder, options, seed=seed, ranks=ranks, record=record, observers=observers
     )
 
 
-def check_run(model: Diffusion, data: Dataset, options: Train, on: Ranks) -> None:
+def check_run(model: Diffusion, data: Dataset, options: Train, ranks: Ranks) -> None:
     """Refuse what can be known to fail, or to train in silence for nothing, before it begins."""
     check_label_dropout(model, options, data.spec.classes)
-    check_sharding(options, on)
-    check_batch(options, model.process.signature(), on)
-    check_room_to_train(model, options, on)
-    check_training(model, data, on.device)
+    check_sharding(options, ranks)
+    check_batch(options, model.process.signature(), ranks)
+    check_room_to_train(model, options, ranks)
+    check_training(model, data, ranks.device)
 
 
 def fit_checked(
@@ -145,7 +145,7 @@ def fit_checked(
     options: Train,
     *,
     seed: int,
-    on: Ranks,
+    ranks: Ranks,
     record: State | None = None,
     observers: Observers | None = None,
     start: Start | None = None,
@@ -156,15 +156,15 @@ def fit_checked(
     """
     observers = observers or Observers()
     record = attrs.evolve(record or State(), data=attrs.asdict(data.spec))
-    begins = start or Start.of(folder, on)
-    on.first(lambda: folder.rewind(begins.step, begins.log))
+    begins = start or Start.of(folder, ranks)
+    ranks.first(lambda: folder.rewind(begins.step, begins.log))
     first = begins.step
-    with kept_generators(on.device), Interrupt() as interrupt:
-        training = Training(model, data, options, seed=seed, on=on, start=first)
+    with kept_generators(ranks.device), Interrupt() as interrupt:
+        training = Training(model, data, options, seed=seed, ranks=ranks, start=first)
         if begins.checkpoint is not None:
             training.restore(begins.checkpoint)
-        on.first(lambda: check_room(folder.checkpoints, training.size()))
-        told = observers if on.is_first else Observers()
+        ranks.first(lambda: check_room(folder.checkpoints, training.size()))
+        told = observers if ranks.is_first else Observers()
         run = _Run(training, data, folder, record=record, observers=told, start=begins)
         run.tell("run_started", first)
         try:
@@ -193,7 +193,7 @@ class _Run:
         start: Start,
     ) -> None:
         self.training, self.data, self.folder = training, data, folder
-        self.options, self.on = training.options, training.on
+        self.options, self.ranks = training.options, training.ranks
         self.record, self.observers = record, observers
         self.done = start.step
         self.scalars: dict[str, float] = {}
@@ -201,13 +201,13 @@ class _Run:
         if champion := best_of(look(folder.checkpoints)[0]):
             self.lowest = champion.validation or self.lowest
         self.seconds = start.seconds
-        self.log_so_far = LogSoFar.of(folder.log) if self.on.is_first else LogSoFar()
+        self.log_so_far = LogSoFar.of(folder.log) if self.ranks.is_first else LogSoFar()
         self.clock, self.since = time.perf_counter(), self.done
 
     def go(self, first: int, interrupt: Interrupt) -> RunResult:
         """Updates until the end, or until someone asks to stop."""
         options, reason = self.options, "finished"
-        at_once = self.on.device.type == "cpu"  # reading a flag there costs nothing
+        at_once = self.ranks.device.type == "cpu"  # reading a flag there costs nothing
         for n in range(first, options.steps):
             self.training.step(n)
             self.done = n + 1
@@ -218,14 +218,14 @@ class _Run:
                 self.check()
             if logs:
                 self.log(n)
-            figures = self.evaluate() if evaluates else {}
-            better = self.improved(figures)
-            if self.on.any(interrupt.asked is not None) and not last:
+            measurements = self.evaluate() if evaluates else {}
+            better = self.improved(measurements)
+            if self.ranks.any(interrupt.asked is not None) and not last:
                 reason = "interrupted"
             stops = last or reason == "interrupted"
             due = not self.done % options.save_every or self.done in options.milestones
             if stops or better or due:
-                self.save(figures)
+                self.save(measurements)
             if stops:
                 break
         return self.result(reason)
@@ -238,7 +238,7 @@ class _Run:
 
     def log(self, n: int) -> None:
         """Say what happened since the last time."""
-        scalars, curves = self.training.window.figures()
+        scalars, curves = self.training.window.measurements()
         self.training.window.clear()
         now = time.perf_counter()
         passed, self.clock = now - self.clock, now
@@ -253,30 +253,30 @@ class _Run:
     def evaluate(self) -> dict[str, float]:
         """The averaged model on the validation split."""
         began = time.perf_counter()
-        model, on = self.training.model, self.on
+        model, ranks = self.training.model, self.ranks
         split = self.data.split("validation")
-        figures: dict[str, float] = {}
+        measurements: dict[str, float] = {}
         images: dict[str, Tensor] = {}
         model.eval()
         with self.training.ema.applied():
             if len(split):
-                figures = validate(model, split, on, self.options.batch_size)
-            images = pictures(model, on)
+                measurements = validate(model, split, ranks, self.options.batch_size)
+            images = pictures(model, ranks)
         model.train()
-        self.scalars |= figures
-        self.write(figures)
-        self.tell("evaluated", self.done, figures, images=images)
+        self.scalars |= measurements
+        self.write(measurements)
+        self.tell("evaluated", self.done, measurements, images=images)
         self.clock += time.perf_counter() - began  # not training time
-        return figures
+        return measurements
 
-    def improved(self, figures: Mapping[str, float]) -> bool:
+    def improved(self, measurements: Mapping[str, float]) -> bool:
         """Is this the best model so far?"""
-        value = figures.get(VALIDATION, float("inf"))
+        value = measurements.get(VALIDATION, float("inf"))
         better = value < self.lowest
         self.lowest = min(value, self.lowest)
         return better
 
-    def save(self, figures: Mapping[str, float]) -> None:
+    def save(self, measurements: Mapping[str, float]) -> None:
         """A checkpoint of this moment; older ones go."""
         self.check()
         began = time.perf_counter()
@@ -284,7 +284,7 @@ class _Run:
         state = attrs.evolve(
             self.record,
             step=self.done,
-            validation=figures,
+            validation=measurements,
             seconds=self.seconds + began - self.clock,
             log=self.log_so_far.record(),
         )
@@ -295,31 +295,31 @@ class _Run:
             prune(self.folder.checkpoints, self.options.keep, self.options.milestones)
             return str(path)
 
-        path = Path(self.on.first(write))
-        self.tell("checkpoint_saved", self.done, figures, path=path)
+        path = Path(self.ranks.first(write))
+        self.tell("checkpoint_saved", self.done, measurements, path=path)
         self.clock += time.perf_counter() - began
 
     def fault(self, step: int) -> NonFiniteError:
         """Run the bad step again to see where it breaks, and write that down."""
-        training, on = self.training, self.on
+        training, ranks = self.training, self.ranks
         training.updates.zero_grad()
         losses = training.forward(step)
         with contextlib.suppress(RuntimeError):  # anomaly detection of the user's may raise here
             losses.loss.backward()
         named = training.model.named_parameters()
         gradients = not_finite([(name, whole(p.grad)) for name, p in named if p.grad is not None])
-        weights = gathered(named_tensors(training.model), on)
+        weights = gathered(named_tensors(training.model), ranks)
         log_snr = losses.log_snr if losses.log_snr.ndim == 1 else losses.log_snr.flatten(1).mean(1)
         examples, lam, each = map(
             self.of_all, (training.feed.rows(step), log_snr, losses.per_example)
         )
         times = training.model.schedule.time(lam)
         bad = (~torch.isfinite(each)).nonzero().flatten().tolist()
-        figures = {
+        measurements = {
             "step": step,
             "seed": training.seed,
-            "ranks": on.world,
-            "loss": numbers(on.mean(losses.loss))[0],
+            "ranks": ranks.world,
+            "loss": numbers(ranks.mean(losses.loss))[0],
             "examples": examples.long().tolist(),
             "t": numbers(times),
             "log_snr": numbers(lam),
@@ -332,8 +332,8 @@ class _Run:
             "provenance": self.record.provenance,
         }
         place = None
-        if on.is_first:
-            place = dump(self.folder.path / "fault", step, weights, figures)
+        if ranks.is_first:
+            place = dump(self.folder.path / "fault", step, weights, measurements)
         at = f"at t = {float(times[bad[0]]):.4g}" if bad else f"in {len(gradients)} gradients"
         kept = f"; what reproduces it is in {place}" if place else ""
         return NonFiniteError(
@@ -345,13 +345,15 @@ class _Run:
 
     def of_all(self, values: Tensor) -> Tensor:
         """[total] on the CPU: what the ranks say of their parts of a batch, put together."""
-        together = torch.zeros(self.options.batch_size, dtype=torch.float64, device=self.on.device)
+        together = torch.zeros(
+            self.options.batch_size, dtype=torch.float64, device=self.ranks.device
+        )
         together[self.training.feed.positions] = values.detach().to(together)
-        return self.on.sum(together).cpu()
+        return self.ranks.sum(together).cpu()
 
     def result(self, reason: str) -> RunResult:
         """How it ended."""
-        found = look(self.folder.checkpoints)[0] if self.on.is_first else []
+        found = look(self.folder.checkpoints)[0] if self.ranks.is_first else []
         champion = best_of(found)
         return RunResult(
             self.folder.path,
@@ -368,7 +370,7 @@ class _Run:
 
     def write(self, scalars: Mapping[str, float], curves: Mapping[str, Any] | None = None) -> None:
         """A line of the log, from the first rank."""
-        if self.on.is_first and scalars:
+        if self.ranks.is_first and scalars:
             row = {"step": self.done, "seconds": round(self.seconds, 3), **scalars}
             line = self.folder.append(row | ({"curves": curves} if curves else {}))
             self.log_so_far.add(line)

@@ -42,15 +42,15 @@ class NonFiniteError(ElbowroomError):
 class Guard:
     """Watches the losses and gradients of each step, from step ``start`` on."""
 
-    def __init__(self, start: int, on: Ranks) -> None:
-        self.start, self.on = start, on
-        self._tripped = torch.zeros((), device=on.device)  # 0 or 1, once 1 always 1
-        self._good = torch.zeros((), dtype=torch.int64, device=on.device)
+    def __init__(self, start: int, ranks: Ranks) -> None:
+        self.start, self.ranks = start, ranks
+        self._tripped = torch.zeros((), device=ranks.device)  # 0 or 1, once 1 always 1
+        self._good = torch.zeros((), dtype=torch.int64, device=ranks.device)
 
     def look(self, loss: Tensor, norm: Tensor) -> Tensor:
         """1 if this step or one before it is not finite, else 0: what the optimiser is handed."""
         bad = (~torch.isfinite(loss.detach() + norm)).float()
-        self._tripped = torch.maximum(self._tripped, self.on.largest(bad))
+        self._tripped = torch.maximum(self._tripped, self.ranks.largest(bad))
         self._good += self._tripped == 0
         return self._tripped
 
@@ -60,7 +60,7 @@ class Guard:
 
 
 def dump(
-    folder: Path, step: int, weights: dict[str, Tensor], figures: dict[str, Any]
+    folder: Path, step: int, weights: dict[str, Tensor], measurements: dict[str, Any]
 ) -> Path | None:
     """Write what reproduces the fault; None where even that cannot be written."""
     path = folder / f"step-{step:09d}"
@@ -71,7 +71,7 @@ def dump(
         with atomic_folder(path) as aside:
             whole = {name: t.contiguous() for name, t in weights.items()}
             save_file(whole, aside / "model.safetensors")
-            (aside / "fault.json").write_text(json.dumps(figures, indent=1))
+            (aside / "fault.json").write_text(json.dumps(measurements, indent=1))
     except Exception:  # the fault itself is what the user must hear of, whatever the disk says
         return None
     return path

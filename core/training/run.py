@@ -27,7 +27,7 @@ from ..runs.folder import (
     provenance,
     remember_code,
 )
-from ..runs.ranks import Ranks, ranks
+from ..runs.ranks import Ranks, process_group
 from ..runs.state import State
 from .loop import RunResult, Start, check_run, fit_checked
 from .observers import Observers
@@ -48,8 +48,8 @@ def train(
     calls this.
     """
     to_plain(config)  # what cannot be written down cannot be resumed
-    with ranks(device) as on:
-        return _begin(config, built, Path(out), on, without)
+    with process_group(device) as ranks:
+        return _begin(config, built, Path(out), ranks, without)
 
 
 def resume(
@@ -86,8 +86,8 @@ def resume(
                 f"{opened.path} is at step {latest.step} already: train.steps={now.train.steps} "
                 "lies behind it"
             )
-    with ranks(device) as on:
-        return _go_on(now, then, opened, on, without, restart=restart)
+    with process_group(device) as ranks:
+        return _go_on(now, then, opened, ranks, without, restart=restart)
 
 
 # Models live in these functions, so that none is left when the ranks part.
@@ -97,45 +97,47 @@ def _begin(
     config: Config,
     built: tuple[Parts, Diffusion] | None,
     out: Path,
-    on: Ranks,
+    ranks: Ranks,
     without: Collection[str],
 ) -> RunResult:
     folder = RunFolder(out)
     parts, model = built or _built(config)
-    check_run(model, parts.dataset(), config.train, on)  # before anything is written
-    on.positions(config.train.batch_size)
-    on.first(folder.check_free)
-    with alone(folder, on):
+    check_run(model, parts.dataset(), config.train, ranks)  # before anything is written
+    ranks.positions(config.train.batch_size)
+    ranks.first(folder.check_free)
+    with alone(folder, ranks):
         remember_code(config)
-        on.first(lambda: str(RunFolder.create(out, parts.config).path))
-        return _run(parts, model, folder, on, without)
+        ranks.first(lambda: str(RunFolder.create(out, parts.config).path))
+        return _run(parts, model, folder, ranks, without)
 
 
 def _go_on(
     now: Config,
     then: Config,
     folder: RunFolder,
-    on: Ranks,
+    ranks: Ranks,
     without: Collection[str],
     *,
     restart: bool,
 ) -> RunResult:
     parts, model = _built(now)
-    check_run(model, parts.dataset(), now.train, on)
-    with alone(folder, on):
+    check_run(model, parts.dataset(), now.train, ranks)
+    with alone(folder, ranks):
         if restart:
-            on.first(folder.begin_again)
-        start = Start.of(folder, on)
+            ranks.first(folder.begin_again)
+        start = Start.of(folder, ranks)
         remember_code(now)
-        on.first(lambda: folder.rewrite(now) if now != then or not folder.recorded(now) else None)
-        return _run(parts, model, folder, on, without, start)
+        ranks.first(
+            lambda: folder.rewrite(now) if now != then or not folder.recorded(now) else None
+        )
+        return _run(parts, model, folder, ranks, without, start)
 
 
 @contextlib.contextmanager
-def alone(folder: RunFolder, on: Ranks) -> Iterator[None]:
+def alone(folder: RunFolder, ranks: Ranks) -> Iterator[None]:
     """No other process trains in the folder meanwhile; every rank must ask."""
     with contextlib.ExitStack() as stack:
-        on.first(lambda: stack.enter_context(folder.locked()))
+        ranks.first(lambda: stack.enter_context(folder.locked()))
         yield
 
 
@@ -149,7 +151,7 @@ def _run(
     parts: Parts,
     model: Diffusion,
     folder: RunFolder,
-    on: Ranks,
+    ranks: Ranks,
     without: Collection[str],
     start: Start | None = None,
 ) -> RunResult:
@@ -162,7 +164,7 @@ def _run(
         folder,
         config.train,
         seed=config.seed,
-        on=on,
+        ranks=ranks,
         record=State(config=to_plain(config), provenance=provenance(config)),
         observers=Observers(installed().hook, without),
         start=start,
@@ -176,9 +178,9 @@ def reproduce(
     path = Path(fault)
     folder = RunFolder.open(path.parent.parent, trust=trust)
     config = folder.config()
-    with ranks(device) as on, kept_generators(on.device):
+    with process_group(device) as ranks, kept_generators(ranks.device):
         parts, model = _built(config)
-        training = Training(model, parts.dataset(), config.train, seed=config.seed, on=on)
+        training = Training(model, parts.dataset(), config.train, seed=config.seed, ranks=ranks)
         weights = read_tensors(path / "model.safetensors")
         restore(named_tensors(training.model), weights, str(path))
         losses = training.forward(int(path.name.removeprefix("step-")))

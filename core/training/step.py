@@ -48,22 +48,22 @@ class Training:
         options: Train,
         *,
         seed: int,
-        on: Ranks,
+        ranks: Ranks,
         start: int = 0,
     ) -> None:
-        self.options, self.seed, self.on = options, seed, on
+        self.options, self.seed, self.ranks = options, seed, ranks
         self.classes = data.spec.classes
         check_label_dropout(model, options, self.classes)
-        self.model = model.to(on.device).train()
-        _set_up(model.denoiser, options, on.device)
-        self.spread = spread(model, model.denoiser, options.parallel, on)
+        self.model = model.to(ranks.device).train()
+        _set_up(model.denoiser, options, ranks.device)
+        self.spread = spread(model, model.denoiser, options.parallel, ranks)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.updates = _updates(model, self.parameters, options)
         self.ema = EMA(model, options.ema, options.ema_warmup)
-        self.feed = Feed(data.split("train"), seed, options.batch_size, on)
-        known = boundary(model, data.split("train"), on.device)
-        self.window = Window(model.schedule, data.spec.dims, on, known)
-        self.guard = Guard(start, on)
+        self.feed = Feed(data.split("train"), seed, options.batch_size, ranks)
+        known = boundary(model, data.split("train"), ranks.device)
+        self.window = Window(model.schedule, data.spec.dims, ranks, known)
+        self.guard = Guard(start, ranks)
 
     def step(self, n: int) -> None:
         """Update ``n``: all of it, and nothing that makes the device wait."""
@@ -81,8 +81,8 @@ class Training:
         """The losses of update ``n``: the same whenever they are asked for."""
         batch, noise = self.feed(n), self.feed.noise(n)
         cond = with_labels_dropped(batch.y, self.options.label_dropout, self.classes, noise)
-        seed_generators(dropout_seed(self.seed, n, self.on.rank), self.on.device)
-        losses: Losses = self.spread(batch.x, cond, noise, self.on.mean)
+        seed_generators(dropout_seed(self.seed, n, self.ranks.rank), self.ranks.device)
+        losses: Losses = self.spread(batch.x, cond, noise, self.ranks.mean)
         return losses
 
     def rate(self, n: int) -> float:
@@ -93,12 +93,12 @@ class Training:
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Everything that changes, whole and on the first rank's CPU; every rank must ask."""
-        model = gathered(named_tensors(self.model), self.on)
-        ema = gathered(self.ema.average, self.on)
+        model = gathered(named_tensors(self.model), self.ranks)
+        ema = gathered(self.ema.average, self.ranks)
         return {
             "model": model,
             "ema": {name: ema.get(name, tensor) for name, tensor in model.items()},
-            "optimiser": gathered(self.updates.tensors(self._names()), self.on),
+            "optimiser": gathered(self.updates.tensors(self._names()), self.ranks),
             "window": {name: t.cpu() for name, t in self.window.tensors().items()},
         }
 
@@ -175,10 +175,10 @@ def _set_up(network: nn.Module, options: Train, device: torch.device) -> None:
         network.compile()
 
 
-def check_sharding(options: Train, on: Ranks) -> None:
+def check_sharding(options: Train, ranks: Ranks) -> None:
     """Some optimisers need whole matrices, which FSDP splits over ranks."""
     optimiser: Optimiser = options.optimiser.build()
-    if on.world > 1 and options.parallel == "fsdp" and not optimiser.sharded:
+    if ranks.world > 1 and options.parallel == "fsdp" and not optimiser.sharded:
         raise IncompatibleError(
             f"train.parallel: fsdp splits matrices that optimiser {options.optimiser.name} needs "
             "whole: use ddp, or another optimiser"

@@ -1,7 +1,7 @@
 """Validation: the ELBO in bits per dimension on the validation split, the same way every time.
 
-Each example is looked at a few times (small splits more often, so that the figure is not ruled by
-chance), at levels spread evenly over all looks and dealt to the examples by a keyed permutation,
+Each example is looked at a few times (small splits more often, so that the measurement is not ruled
+by chance), at levels spread evenly over all looks and dealt to the examples by a keyed permutation,
 with noise that never changes: two models, or two moments of one, are compared on the very same
 questions. See :mod:`elbowroom.objective.looks`, also for the standard error.
 """
@@ -28,25 +28,25 @@ _FEW = 32  # no device is too small for this many at a time
 
 @torch.no_grad()
 def validate(
-    model: Diffusion, split: Split, on: Ranks, batch_size: int, seed: int = _SEED
+    model: Diffusion, split: Split, ranks: Ranks, batch_size: int, seed: int = _SEED
 ) -> dict[str, float]:
     """``validation/bits_per_dim`` and its standard error; the same on every rank.
 
     Of a model with labels it is the bound given the label. Training always asks with one seed.
     """
     n, dims = len(split), model.process.data.dims
-    looks = Looks(model, split, torch.arange(n), math.ceil(_LOOKS / n), seed, _STEP, on.device)
+    looks = Looks(model, split, torch.arange(n), math.ceil(_LOOKS / n), seed, _STEP, ranks.device)
     # without gradients a rank has room for twice what it trains with
-    size = max(1, max(_FEW, 2 * batch_size // on.world) // looks.each)
-    bits = torch.zeros(2, looks.each, n, dtype=torch.float64, device=on.device)
-    for start in range(on.rank * size, n + on.rank * size, size * on.world):
+    size = max(1, max(_FEW, 2 * batch_size // ranks.world) // looks.each)
+    bits = torch.zeros(2, looks.each, n, dtype=torch.float64, device=ranks.device)
+    for start in range(ranks.rank * size, n + ranks.rank * size, size * ranks.world):
         # a rank that has run out looks on without counting: sharded networks are called by all
         mine = torch.arange(start, min(start + size, n)) if start < n else torch.zeros(1).long()
         terms = looks.terms(mine)[0]
         nats = torch.stack((terms.prior + terms.reconstruction, terms.diffusion))
         if start < n:
             bits[:, :, start : start + size] = nats.view(2, looks.each, -1) / (dims * math.log(2))
-    ends, diffusion = on.sum(bits).cpu()
+    ends, diffusion = ranks.sum(bits).cpu()
     error = standard_error(ends + freed(diffusion, looks.times(torch.arange(n))))
     return {
         VALIDATION: float((ends + diffusion).mean()),
@@ -55,15 +55,15 @@ def validate(
 
 
 @torch.no_grad()
-def pictures(model: Diffusion, on: Ranks, count: int = 16) -> dict[str, Tensor]:
+def pictures(model: Diffusion, ranks: Ranks, count: int = 16) -> dict[str, Tensor]:
     """``samples``: a grid of the model's own samples, or nothing where the data are no images."""
     data = model.process.data
     if model.sampler is None or not has_picture(data.shape):
         return {}
-    noise = Noise.of(_SEED, count, step=_STEP, device=on.device)
+    noise = Noise.of(_SEED, count, step=_STEP, device=ranks.device)
     cond = None
     if data.classes is not None:
-        cond = torch.arange(count, device=on.device) % data.classes
+        cond = torch.arange(count, device=ranks.device) % data.classes
     captions = None
     if data.names is not None:
         captions = [data.class_name(k % len(data.names)) for k in range(count)]

@@ -212,7 +212,9 @@ class _Ours(_Loop):
     @classmethod
     def of(cls, parts: Parts, data: Dataset) -> _Ours:
         model = build_model(parts)
-        training = Training(model, data, parts.config.train, seed=0, on=Ranks(torch.device("cpu")))
+        training = Training(
+            model, data, parts.config.train, seed=0, ranks=Ranks(torch.device("cpu"))
+        )
         model.denoiser = Silenceable(model.denoiser)
         return cls(model.denoiser, training, model)
 

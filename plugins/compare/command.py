@@ -221,7 +221,7 @@ def print_results(results: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     out = console()
-    out.print(_figures_table(results))
+    out.print(_measurements_table(results))
     out.print(Text(_legend(results), style="dim"))
     for point in results["points"]:
         if point["status"] != "finished":
@@ -240,7 +240,7 @@ def print_results(results: Mapping[str, Any]) -> None:
         out.print(_paper_table(results))
 
 
-def _figures_table(results: Mapping[str, Any]) -> Any:
+def _measurements_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
     from .results import (
@@ -249,10 +249,10 @@ def _figures_table(results: Mapping[str, Any]) -> Any:
         floor_of,
         knows_nothing_of,
         knows_nothing_words,
-        shown_figures,
+        shown_measurements,
     )
 
-    names = shown_figures(results, narrow=True)
+    names = shown_measurements(results, narrow=True)
     keys = list(results["vary"]) or ["point"]
     listing = table(
         results["title"], *keys, "bound?", *(f">{title}" for title in names.values()), ">seeds"
@@ -281,15 +281,15 @@ def _figures_table(results: Mapping[str, Any]) -> Any:
     return listing
 
 
-def _cell(column: Column, figure: Mapping[str, Any] | None, *, bold: bool) -> Any:
+def _cell(column: Column, measurement: Mapping[str, Any] | None, *, bold: bool) -> Any:
     from rich.text import Text
 
-    value = column.value(figure)
-    if figure is None or value is None:
+    value = column.value(measurement)
+    if measurement is None or value is None:
         return Text("-", style="dim")
-    spread = column.spread(figure)
+    spread = column.spread(measurement)
     tail = "" if spread is None else f"\u00a0±\u00a0{spread}"
-    mark = "\u00a0†" if figure.get("vacuous") else ""
+    mark = "\u00a0†" if measurement.get("vacuous") else ""
     return Text.assemble((value, "bold" if bold else ""), (tail, "dim"), (mark, "red"))
 
 
@@ -300,7 +300,7 @@ def _legend(results: Mapping[str, Any]) -> str:
     spread = (
         f"±: standard deviation over {len(results['seeds'])} seeds"
         if several
-        else "±: standard error of the figure, one seed"
+        else "±: standard error of the measurement, one seed"
     )
     asked, condition = results["protocol"], condition_of(results)
     spread += f"; {condition}" if condition else ""
@@ -358,6 +358,8 @@ def _paper_table(results: Mapping[str, Any]) -> Any:
         if not row["ours"]:
             listing.add_row(*head, "", "", "")
         for one in row["ours"]:
-            figures = [_cell(column, one[name], bold=False) for name, column in columns.items()]
-            listing.add_row(*head, Text(one["label"]), *figures)
+            measurements = [
+                _cell(column, one[name], bold=False) for name, column in columns.items()
+            ]
+            listing.add_row(*head, Text(one["label"]), *measurements)
     return listing

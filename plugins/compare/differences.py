@@ -3,10 +3,11 @@
 As far as their configs agree, runs of one seed see the same examples in the same order and draw
 their samples from the same noise. What a seed does to both cancels in
 
-    d_s = figure of a model with seed s - figure of the first model with seed s,
+    d_s = measurement of a model with seed s - measurement of the first model with seed s,
 
-whose mean over seeds is known better than either figure, as far as the two move together. Where one
-of the two is vacuous, worse than that of a model that knows nothing, the difference is no merit.
+whose mean over seeds is known better than either measurement, as far as the two move together.
+Where one of the two is vacuous, worse than that of a model that knows nothing, the difference is no
+merit.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Figures = Mapping[str, Mapping[str, Any]]
+Measurements = Mapping[str, Mapping[str, Any]]
 
 
 def differences(
     groups: Sequence[Mapping[str, Any]], points: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """Each group less the first that finished, figure by figure; None where nothing can be said.
+    """Each group less the first that finished, by measurement; None where nothing can be said.
 
     The groups come back in their order, with nothing for the first itself and for any that shares
     fewer than two seeds with it.
@@ -36,7 +37,9 @@ def differences(
     return {"to": groups[first]["label"], "groups": found} if any(found) else None
 
 
-def _by_seed(group: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> dict[int, Figures]:
+def _by_seed(
+    group: Mapping[str, Any], points: Sequence[Mapping[str, Any]]
+) -> dict[int, Measurements]:
     return {
         point["seed"]: point["figures"]
         for point in points
@@ -44,14 +47,16 @@ def _by_seed(group: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> d
     }
 
 
-def _between(first: Mapping[int, Figures], other: Mapping[int, Figures]) -> dict[str, Any]:
-    names = dict.fromkeys(name for figures in other.values() for name in figures)
-    found = {name: _figure(name, first, other) for name in names}
-    return {name: figure for name, figure in found.items() if figure is not None}
+def _between(
+    first: Mapping[int, Measurements], other: Mapping[int, Measurements]
+) -> dict[str, Any]:
+    names = dict.fromkeys(name for measurements in other.values() for name in measurements)
+    found = {name: _measurement(name, first, other) for name in names}
+    return {name: measurement for name, measurement in found.items() if measurement is not None}
 
 
-def _figure(
-    name: str, first: Mapping[int, Figures], other: Mapping[int, Figures]
+def _measurement(
+    name: str, first: Mapping[int, Measurements], other: Mapping[int, Measurements]
 ) -> dict[str, Any] | None:
     pairs = [
         (other[seed][name], first[seed][name])
@@ -66,7 +71,7 @@ def _figure(
     if len(each) < 2:
         return None
     mean = statistics.fmean(each)
-    vacuous = any(figure.get("vacuous") for pair in pairs for figure in pair)
+    vacuous = any(measurement.get("vacuous") for pair in pairs for measurement in pair)
     return {
         "mean": mean,
         "sd": statistics.stdev(each),

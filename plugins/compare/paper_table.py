@@ -11,7 +11,7 @@ import attrs
 SETTING = "ImageNet 64x64, class-conditional, 256 steps, Inception features"
 
 OURS = {"fid": "fid_train", "is": "is"}
-"""A column of the paper's table -> the figure of ours beside it."""
+"""A column of the paper's table -> the measurement of ours beside it."""
 
 
 @attrs.frozen

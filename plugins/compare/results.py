@@ -1,9 +1,9 @@
 """What a comparison found: plain data, and its tables.
 
-    points       one for each point of the grid: values, seed, status, figures, budget, folder
-    groups       points that differ in the seed alone: mean and standard deviation of every figure,
+    points       one for each point of the grid: values, seed, status, measurements, budget, folder
+    groups       points that differ in the seed alone: mean and standard deviation of measurements,
                  curves, samples, the weighting's shape and certificate
-    display      figure -> its title and where it is shown, as its metric says
+    display      measurement -> its title and where it is shown, as its metric says
     differences  each group less the first, seed by seed
     budgets      what is the same for all, and where groups differ
     paper        rows quoted from the paper, if they were asked for
@@ -146,10 +146,10 @@ def _group(same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
     }
 
 
-def summary(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summary(measurements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Mean and standard deviation over seeds (n - 1; None for one), and what they are of."""
-    values = [f["value"] for f in figures if f["value"] is not None]
-    first, mean = figures[0], statistics.fmean(values) if values else None
+    values = [f["value"] for f in measurements if f["value"] is not None]
+    first, mean = measurements[0], statistics.fmean(values) if values else None
     nothing = first.get("knows_nothing")
     return {
         "mean": mean,
@@ -165,10 +165,12 @@ def summary(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def milestones(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Figure -> its summary at each step that every run was judged at."""
+    """Measurement -> its summary at each step that every run was judged at."""
     at = [{one["step"]: one["figures"] for one in run} for run in runs]
     steps = sorted(set(at[0]).intersection(*at[1:])) if at else []
-    names = dict.fromkeys(name for run in at for figures in run.values() for name in figures)
+    names = dict.fromkeys(
+        name for run in at for measurements in run.values() for name in measurements
+    )
     return {
         name: {
             str(step): summary([run[step][name] for run in at])
@@ -179,9 +181,9 @@ def milestones(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[st
     }
 
 
-def over_training(figure: str) -> str:
-    """The name of a figure's curve over the milestones of a run."""
-    return f"{figure}_over_training"
+def over_training(measurement: str) -> str:
+    """The name of a measurement's curve over the milestones of a run."""
+    return f"{measurement}_over_training"
 
 
 def _milestone_curves(judged: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[float]]]:
@@ -347,7 +349,7 @@ def _paper(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def displays(comparison: Comparison) -> dict[str, Any]:
-    """Figure -> how its metric wants it shown; what a metric does not say is left out."""
+    """Measurement -> how its metric wants it shown; what a metric does not say is left out."""
     try:
         metrics = comparison.protocol.build().values()
     except ElbowroomError:  # each point says why
@@ -356,7 +358,7 @@ def displays(comparison: Comparison) -> dict[str, Any]:
 
 
 def title_of(results: Mapping[str, Any], name: str) -> str:
-    """A figure's name for people."""
+    """A measurement's name for people."""
     return _display(results, name).title
 
 
@@ -364,8 +366,8 @@ def _display(results: Mapping[str, Any], name: str) -> Display:
     return Display(**results.get("display", {}).get(name, {"title": name}))
 
 
-def shown_figures(results: Mapping[str, Any], *, narrow: bool = False) -> dict[str, str]:
-    """The figures that make columns, with their titles; fewer where there is little room."""
+def shown_measurements(results: Mapping[str, Any], *, narrow: bool = False) -> dict[str, str]:
+    """The measurements that make columns, with their titles; fewer where there is little room."""
     found = dict.fromkeys(name for group in results["groups"] for name in group["figures"])
     shown = {name: _display(results, name) for name in found}
     wanted = ("always",) if narrow else ("always", "report")
@@ -373,9 +375,9 @@ def shown_figures(results: Mapping[str, Any], *, narrow: bool = False) -> dict[s
 
 
 def condition_of(results: Mapping[str, Any]) -> str:
-    """What figures are given, in words: ``bits/dim are given the label``; else empty."""
+    """What measurements are given, in words: ``bits/dim are given the label``; else empty."""
     words = []
-    for name, title in shown_figures(results).items():
+    for name, title in shown_measurements(results).items():
         of = [group["figures"].get(name, {}).get("of", {}) for group in results["groups"]]
         if given := {one["given"] for one in of if one.get("given")}:
             words.append(f"{title} are given {' or '.join(sorted(given))}")
@@ -383,12 +385,12 @@ def condition_of(results: Mapping[str, Any]) -> str:
 
 
 def best_of(results: Mapping[str, Any]) -> dict[str, int]:
-    """Figure -> the group that does best in it; none where they cannot be ranked.
+    """Measurement -> the group that does best in it; none where they cannot be ranked.
 
-    A vacuous figure has no rank, and to be better than one is no merit.
+    A vacuous measurement has no rank, and to be better than one is no merit.
     """
     best = {}
-    for name in shown_figures(results):
+    for name in shown_measurements(results):
         said = {
             k: (group["figures"][name]["mean"], group["figures"][name]["better"])
             for k, group in enumerate(results["groups"])
@@ -405,17 +407,17 @@ def best_of(results: Mapping[str, Any]) -> dict[str, int]:
 
 
 def column_of(results: Mapping[str, Any], name: str) -> Column:
-    """How this figure is written, the same for every group."""
+    """How this measurement is written, the same for every group."""
     return Column.of(group["figures"].get(name) for group in results["groups"])
 
 
 def paper_columns(results: Mapping[str, Any]) -> dict[str, Column]:
-    """How our figures beside the paper's are written."""
+    """How our measurements beside the paper's are written."""
     return {key: column_of(results, name) for key, name in OURS.items()}
 
 
 def floor_of(results: Mapping[str, Any], name: str) -> float | None:
-    """What real data gets in a figure."""
+    """What real data gets in a measurement."""
     for group in results["groups"]:
         floor: float | None = group["figures"].get(name, {}).get("floor")
         if floor is not None:
@@ -424,7 +426,7 @@ def floor_of(results: Mapping[str, Any], name: str) -> float | None:
 
 
 def knows_nothing_of(results: Mapping[str, Any], name: str) -> float | None:
-    """What a model that knows nothing gets in a figure; None where that differs by group."""
+    """What a model that knows nothing gets in a measurement; None where that differs by group."""
     said = {group["figures"].get(name, {}).get("knows_nothing") for group in results["groups"]}
     said.discard(None)
     return said.pop() if len(said) == 1 else None
@@ -433,10 +435,10 @@ def knows_nothing_of(results: Mapping[str, Any], name: str) -> float | None:
 def knows_nothing_words(results: Mapping[str, Any]) -> str:
     """The name of that row, with what it is: ``knows nothing: log₂ 17``."""
     words = dict.fromkeys(
-        figure["of"]["knows_nothing"]
+        measurement["of"]["knows_nothing"]
         for group in results["groups"]
-        for figure in group["figures"].values()
-        if "knows_nothing" in figure["of"]
+        for measurement in group["figures"].values()
+        if "knows_nothing" in measurement["of"]
     )
     return ": ".join(["knows nothing", *([", ".join(words)] if words else [])])
 
@@ -463,26 +465,26 @@ _COLUMNS_OF = {
     "_knows_nothing": "knows_nothing",
     "_vacuous": "vacuous",
 }
-"""The columns of a figure, what is added to its name, and where they are in its record."""
+"""The columns of a measurement, what is added to its name, and where they are in its record."""
 
 
 def as_csv(results: Mapping[str, Any]) -> str:
     """One line a point, or one for each of its milestones."""
     points = results["points"]
     varied = list(results["vary"])
-    figures = list(dict.fromkeys(name for point in points for name in point["figures"]))
+    measurements = list(dict.fromkeys(name for point in points for name in point["figures"]))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     head = [*varied, "seed", "status", "reason", "folder", "parameters", "calls", "step"]
-    tail = [f"{name}{part}" for name in figures for part in _COLUMNS_OF]
+    tail = [f"{name}{part}" for name in measurements for part in _COLUMNS_OF]
     writer.writerow([*head, *tail])
     for point in points:
         shared = [point["values"][key] for key in varied]
         shared += [point[key] for key in head[len(varied) : -1]]
         for judged in point.get("milestones") or [point]:
             row = [*shared, judged["step"]]
-            for name in figures:
-                figure = judged["figures"].get(name, {})
-                row += [figure.get(key) for key in _COLUMNS_OF.values()]
+            for name in measurements:
+                measurement = judged["figures"].get(name, {})
+                row += [measurement.get(key) for key in _COLUMNS_OF.values()]
             writer.writerow(["" if value is None else value for value in row])
     return text.getvalue()

@@ -28,7 +28,7 @@ def step_logged(event: RunEvent) -> None:
 
 @hookimpl
 def evaluated(event: RunEvent) -> None:
-    """Say the figures."""
+    """Say the measurements."""
     from .progress import show
 
     show(event)

@@ -24,8 +24,8 @@ import torch
 from elbowroom import (
     Display,
     ElbowroomError,
-    Figure,
     Looks,
+    Measurement,
     Metric,
     Subject,
     freed,
@@ -68,7 +68,7 @@ class BitsPerDim(Metric):
         self._subject = subject
 
     @torch.no_grad()
-    def compute(self) -> dict[str, Figure]:
+    def compute(self) -> dict[str, Measurement]:
         looks = self._looks()
         count = len(looks.rows)
         size = max(1, self._subject.batch_size // looks.each)
@@ -79,14 +79,14 @@ class BitsPerDim(Metric):
         of = {"split": f"{count} {self.split} examples", "looks": looks.each}
         if parts[0][1]:
             of["given"] = "the label"
-        whole = _figure(bits.sum(2), sure.sum(2), of)
+        whole = _measurement(bits.sum(2), sure.sum(2), of)
         terms = {
-            f"bits_per_dim_{term}": _figure(bits[:, :, k], sure[:, :, k], of)
+            f"bits_per_dim_{term}": _measurement(bits[:, :, k], sure[:, :, k], of)
             for k, term in enumerate(_TERMS)
         }
         return {"bits_per_dim": self._beside_ignorance(whole), **terms}
 
-    def _beside_ignorance(self, whole: Figure) -> Figure:
+    def _beside_ignorance(self, whole: Measurement) -> Measurement:
         """With what a model pays to which all V values are equally likely: log2 V."""
         values = self._subject.data.spec.levels
         of = {**whole.of, "knows_nothing": f"log₂ {values}"}
@@ -108,6 +108,6 @@ class BitsPerDim(Metric):
         return bits.view(looks.each, len(numbers), -1), labelled
 
 
-def _figure(bits: Tensor, sure: Tensor, of: dict[str, Any]) -> Figure:
+def _measurement(bits: Tensor, sure: Tensor, of: dict[str, Any]) -> Measurement:
     """The mean of ``bits`` [looks, N], its error from the spread of ``sure`` over examples."""
-    return Figure(float(bits.mean()), standard_error(sure), of=of)
+    return Measurement(float(bits.mean()), standard_error(sure), of=of)

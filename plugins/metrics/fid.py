@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import attrs
 import torch
-from elbowroom import Display, Figure, Metric, Subject
+from elbowroom import Display, Measurement, Metric, Subject
 from torch import Tensor, nn
 
 from .features import Eye, FeatureSpec, eye
@@ -83,9 +83,9 @@ class FID(Metric):
         for one in self._against.values():
             one.update(vectors, real=False)
 
-    def compute(self) -> dict[str, Figure]:
+    def compute(self) -> dict[str, Measurement]:
         return {
-            f"fid_{split}": Figure(
+            f"fid_{split}": Measurement(
                 float(one.compute()),
                 better="lower",
                 floor=self._floor,

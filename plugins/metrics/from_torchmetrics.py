@@ -30,8 +30,8 @@ import attrs
 import torch
 from elbowroom import (
     ElbowroomError,
-    Figure,
     IncompatibleError,
+    Measurement,
     Metric,
     Subject,
     has_picture,
@@ -48,7 +48,7 @@ _CLASS = re.compile(r"(torchmetrics(?:\.[a-z]\w*)*)\.([A-Z]\w*)")
 
 @attrs.define(eq=False)
 class TorchMetrics(Metric):
-    """A metric of torchmetrics; what it computes becomes figures named after it."""
+    """A metric of torchmetrics; what it computes becomes measurements named after it."""
 
     metric: str  # torchmetrics.image.TotalVariation
     options: Mapping[str, Any] = attrs.field(factory=dict)  # of its constructor
@@ -103,7 +103,7 @@ class TorchMetrics(Metric):
         with self._own_generators():
             self._view.show(self._made, samples)
 
-    def compute(self) -> dict[str, Figure]:
+    def compute(self) -> dict[str, Measurement]:
         with self._own_generators():
             values = self._numbers(self._made.compute())
         better = {True: "higher", False: "lower", None: None}[self._class.higher_is_better]
@@ -111,7 +111,7 @@ class TorchMetrics(Metric):
         if self.options:
             of["options"] = ", ".join(f"{key}: {value}" for key, value in self.options.items())
         return {
-            name: Figure(
+            name: Measurement(
                 value,
                 better=better if k == 0 else None,  # type: ignore[arg-type]  # one of the three
                 floor=self._floor[name],
@@ -121,7 +121,7 @@ class TorchMetrics(Metric):
         }
 
     def _numbers(self, computed: Any) -> dict[str, float]:
-        """Figure -> value: one number, or several that are numbered or have names."""
+        """Measurement -> value: one number, or several that are numbered or have names."""
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self._class.__name__).lower()
         if isinstance(computed, list | tuple):
             computed = dict(enumerate(computed, 1))

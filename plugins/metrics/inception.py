@@ -2,8 +2,8 @@
 
 The file is a TorchScript module that takes pictures [B, 3, 299, 299] scaled by (x - 128) / 128 and
 says vectors [B, 2048], or vectors and logits. It is named as ``inception:FILE`` or by the
-environment variable ``ELBOWROOM_INCEPTION``; its sha256 is stated with every figure, and compared
-with those of files known to give the published figures.
+environment variable ``ELBOWROOM_INCEPTION``; its sha256 is stated with every measurement, and
+compared with those of files known to give the published measurements.
 
 TorchScript is a program: loading a file is trusting it. Only known files are loaded, and others
 whose sha256 the user states as ``inception:FILE@SHA256``.

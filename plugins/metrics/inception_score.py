@@ -19,13 +19,13 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Display, Figure, IncompatibleError, Metric, Noise, Subject
+from elbowroom import Display, IncompatibleError, Measurement, Metric, Noise, Subject
 from torch import Tensor
 
 from .features import Eye, FeatureSpec, eye
 from .kept import of_real_data
 
-_SEED = 0  # of the groups: part of what the figure is
+_SEED = 0  # of the groups: part of what the measurement is
 
 
 @attrs.define(eq=False)
@@ -68,10 +68,10 @@ class InceptionScore(Metric):
             )
         return logits
 
-    def compute(self) -> dict[str, Figure]:
+    def compute(self) -> dict[str, Measurement]:
         value, error = self._score.compute()
         of = {"splits": self.splits, **self._eye.network.protocol()}
-        return {"is": Figure(value, error, "higher", self._floor, of)}
+        return {"is": Measurement(value, error, "higher", self._floor, of)}
 
 
 class Score:

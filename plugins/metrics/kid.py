@@ -30,7 +30,7 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Display, Figure, Metric, Subject, some_of
+from elbowroom import Display, Measurement, Metric, Subject, some_of
 from torch import Tensor
 
 from .features import Eye, FeatureSpec, eye
@@ -102,14 +102,16 @@ class KID(Metric):
         for one in self._against.values():
             one.update(vectors)
 
-    def compute(self) -> dict[str, Figure]:
-        figures = {}
+    def compute(self) -> dict[str, Measurement]:
+        measurements = {}
         for split, one in self._against.items():
             value, error = one.compute()
             against = f"{len(one.reference)} {split} examples"
             of = {"against": against, "block": self.block, **self._eye.network.protocol()}
-            figures[f"kid_{split}"] = Figure(value, error, "lower", self._floor[split], of)
-        return figures
+            measurements[f"kid_{split}"] = Measurement(
+                value, error, "lower", self._floor[split], of
+            )
+        return measurements
 
 
 @attrs.frozen(eq=False)

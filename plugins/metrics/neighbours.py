@@ -4,9 +4,10 @@ The distance of two examples is the root mean square difference of their values,
 
     d(a, b) = sqrt( mean over dims of ((a - b) / (V - 1))^2 )
 
-A model that copies has samples nearer to train than unseen real examples are. So the same figures
-are told of the test split: the floor. ``neighbours_copied`` is the share of samples nearer to train
-than all but the nearest hundredth of the test examples (whose own share is therefore about 0.01).
+A model that copies has samples nearer to train than unseen real examples are. So the same
+measurements are told of the test split: the floor. ``neighbours_copied`` is the share of samples
+nearer to train than all but the nearest hundredth of the test examples (whose own share is
+therefore about 0.01).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Display, Figure, Metric, Split, Subject
+from elbowroom import Display, Measurement, Metric, Split, Subject
 from torch import Tensor
 
 from .kept import of_real_data
@@ -66,7 +67,7 @@ class Neighbours(Metric):
         self._sums += torch.stack((one, d, d**2, (d < self._near).double())).sum(1)
         self._least = min(self._least, float(d.min()))
 
-    def compute(self) -> dict[str, Figure]:
+    def compute(self) -> dict[str, Measurement]:
         count, total, squares, copied = self._sums.tolist()
         mean, share = total / count, copied / count
         deviation = math.sqrt(max(squares / count - mean**2, 0))
@@ -74,9 +75,11 @@ class Neighbours(Metric):
         nearer = {**of, "nearer_than": self._near}
         error = math.sqrt(share * (1 - share) / count)
         return {
-            "neighbours_mean": Figure(mean, deviation / math.sqrt(count), None, self._floor[0], of),
-            "neighbours_least": Figure(self._least, None, None, self._floor[1], of),
-            "neighbours_copied": Figure(share, error, "lower", self._floor[2], nearer),
+            "neighbours_mean": Measurement(
+                mean, deviation / math.sqrt(count), None, self._floor[0], of
+            ),
+            "neighbours_least": Measurement(self._least, None, None, self._floor[1], of),
+            "neighbours_copied": Measurement(share, error, "lower", self._floor[2], nearer),
         }
 
 

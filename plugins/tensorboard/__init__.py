@@ -28,7 +28,7 @@ def step_logged(event: RunEvent) -> None:
 
 @hookimpl
 def evaluated(event: RunEvent) -> None:
-    """Figures and pictures of an evaluation."""
+    """Measurements and pictures of an evaluation."""
     from .writer import write
 
     write(event)

@@ -6,7 +6,7 @@
                                             ELBO's density there, in bits per dimension
     level_curve/elbo_by_level               the same as a picture, easier to compare over time
     samples                                 pictures
-    hparams                                 every value of the config, with the final figures
+    hparams                                 every value of the config, with the final measurements
 
 A resumed run writes a new file that begins at its step and makes TensorBoard drop what the first
 sitting wrote beyond it.
@@ -57,13 +57,13 @@ def write(event: RunEvent) -> None:
 
 
 def end(event: RunEvent) -> None:
-    """The run's choices beside its figures, and the end of the file."""
+    """The run's choices beside its measurements, and the end of the file."""
     writer = _open.pop(event.folder, None)
     if writer is None:
         return
-    figures = {f"hparam/{name}": value for name, value in event.scalars.items()}
-    if figures:
-        _add_choices(writer, dict(flat(event.config)), figures, event.step)
+    measurements = {f"hparam/{name}": value for name, value in event.scalars.items()}
+    if measurements:
+        _add_choices(writer, dict(flat(event.config)), measurements, event.step)
     writer.close()
 
 
@@ -78,15 +78,15 @@ def flat(config: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
 
 
 def _add_choices(
-    writer: SummaryWriter, choices: dict[str, Any], figures: dict[str, float], step: int
+    writer: SummaryWriter, choices: dict[str, Any], measurements: dict[str, float], step: int
 ) -> None:
     """The hparams of this run in its own file (``add_hparams`` would open a second one)."""
     from torch.utils.tensorboard.summary import hparams
 
     file: Any = writer.file_writer  # typed as if it were never there
-    for summary in hparams(choices, figures):
+    for summary in hparams(choices, measurements):
         file.add_summary(summary)
-    for name, value in figures.items():
+    for name, value in measurements.items():
         writer.add_scalar(name, value, step)
 
 

@@ -85,9 +85,11 @@ def test_every_metric_says_there_what_it_says_on_the_cpu(runs, process, tmp_path
         evaluate_run(runs[process], (), protocol, device=device, out=tmp_path / str(k))
         for k, device in enumerate(("cpu", NAME))
     )
-    assert not other.record["failed"] and len(other.figures) >= 8
-    for name, figure in one.figures.items():
-        assert other.figures[name]["value"] == pytest.approx(figure["value"], rel=1e-6), name
+    assert not other.record["failed"] and len(other.measurements) >= 8
+    for name, measurement in one.measurements.items():
+        assert other.measurements[name]["value"] == pytest.approx(measurement["value"], rel=1e-6), (
+            name
+        )
     assert (tmp_path / "0/reverse.png").read_bytes() == (tmp_path / "1/reverse.png").read_bytes()
 
 
@@ -155,7 +157,7 @@ def test_a_model_comes_back_from_where_it_worked():
         assert device == DEVICE
 
 
-def test_samples_and_figures_are_taken_on_the_device_that_is_asked_for():
+def test_samples_and_measurements_are_taken_on_the_device_that_is_asked_for():
     """In Python too, from a model as from a run."""
     made = api.assemble(config())
     seen = set()
@@ -217,15 +219,15 @@ def test_bfloat16_is_for_the_network_alone_and_for_the_time_it_is_asked_for(devi
     assert not model.denoiser.said[-1]
 
 
-def test_figures_say_in_which_precision_they_were_taken():
+def test_measurements_say_in_which_precision_they_were_taken():
     """Those in bfloat16 differ a little and say so; a precision that is none is refused."""
     made, options = api.assemble(config("gaussian-v")), {"name": "bpd", "limit": 8, "looks": 2}
     with torch.no_grad():
         for p in made.parameters():
             p.add_(0.1)
-    fine = api.evaluate(made, device="cpu", metrics=(options,)).figures["bits_per_dim"]
+    fine = api.evaluate(made, device="cpu", metrics=(options,)).measurements["bits_per_dim"]
     coarse = api.evaluate(made, device="cpu", metrics=(options,), precision="bfloat16")
-    found = coarse.figures["bits_per_dim"]
+    found = coarse.measurements["bits_per_dim"]
     assert found.of["precision"] == "bfloat16" and "precision" not in fine.of
     assert found.value != fine.value and found.value == pytest.approx(fine.value, rel=0.1)
     for refused in (

@@ -9,7 +9,7 @@ import torch
 from elbowroom.config.assembly import build_parts
 from elbowroom.config.sections import Config
 from elbowroom.randomness.generators import kept_generators, seed_generators
-from elbowroom.runs.ranks import Ranks, ranks
+from elbowroom.runs.ranks import Ranks, process_group
 from elbowroom.training.step import Training
 
 from tests.helpers.accelerated import CPU, DEVICE, PROCESSES, config, model
@@ -45,7 +45,7 @@ def stepped(
     """Some updates: parameters, averages and moments afterwards, and what the device saw."""
     parts = build_parts(config)
     assert parts.data is not None
-    training = Training(model(parts, CPU), parts.data, config.train, seed=1, on=Ranks(device))
+    training = Training(model(parts, CPU), parts.data, config.train, seed=1, ranks=Ranks(device))
     with watched() as seen:
         for n in range(updates):
             training.step(n)
@@ -113,8 +113,8 @@ def test_a_run_on_the_second_device_drops_the_same_units():
     losses = []
     for k, device in enumerate((DEVICE, torch.device(NAME, 1))):
         module.manual_seed_all(k)
-        on = Ranks(device)
-        training = Training(model(parts, CPU), parts.data, parts.config.train, seed=1, on=on)
+        ranks = Ranks(device)
+        training = Training(model(parts, CPU), parts.data, parts.config.train, seed=1, ranks=ranks)
         losses.append(training.forward(0).per_example.tolist())
         training.feed.close()
     assert losses[0] == losses[1]
@@ -132,7 +132,7 @@ def test_generators_are_left_as_they_were():
 
 def test_one_process_runs_on_the_device_it_was_given():
     """``cuda:1`` on one process means that device; a name alone means the first."""
-    with ranks(f"{NAME}:1") as on:
-        assert on.device == torch.device(NAME, 1) and on.world == 1
-    with ranks(NAME) as on:
-        assert on.device == torch.device(NAME, 0)
+    with process_group(f"{NAME}:1") as ranks:
+        assert ranks.device == torch.device(NAME, 1) and ranks.world == 1
+    with process_group(NAME) as ranks:
+        assert ranks.device == torch.device(NAME, 0)

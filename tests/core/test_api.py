@@ -72,10 +72,10 @@ def test_sampler_options_are_keywords_and_do_not_stick(trained):
 
 
 def test_a_model_is_evaluated_on_its_own_data(trained):
-    """Figures come by name; a wrong keyword lists the right ones."""
+    """Measurements come by name; a wrong keyword lists the right ones."""
     model, _ = trained
     found = evaluate(model, metrics=("bpd",))
-    assert 0 < found.figures["bits_per_dim"].value < 10
+    assert 0 < found.measurements["bits_per_dim"].value < 10
     with pytest.raises(ElbowroomError, match="evaluate takes metrics"):
         evaluate(model, metric="bpd")
 

@@ -1,4 +1,4 @@
-"""The page on evaluation says what is there: metrics, options, figures, commands."""
+"""The page on evaluation says what is there: metrics, options, measurements, commands."""
 
 from __future__ import annotations
 

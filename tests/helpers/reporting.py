@@ -21,7 +21,7 @@ DISPLAY = {name: one.record() for metric in METRICS for name, one in metric.disp
 NASTY = "<script>window.hacked = 1</script>\"'&"
 
 
-def figure(
+def measurement(
     value: float,
     better: str | None = "lower",
     floor: float | None = None,
@@ -67,11 +67,11 @@ def _point(
     folder: Path, k: int, label: str, seed: int, knows_nothing: float | None
 ) -> dict[str, Any]:
     failed = label == "broken"
-    figures = {} if failed else {
-        "bits_per_dim": figure(2.0 + k + 0.4 * seed, knows_nothing=knows_nothing),
-        "fid_train": figure(5.0 - k + 0.4 * seed, floor=1.5),
-        "is": figure(6.0 + k * (-1) ** seed, "higher", 7.0),
-        "neighbours_mean": figure(0.2, None, 0.13),
+    measurements = {} if failed else {
+        "bits_per_dim": measurement(2.0 + k + 0.4 * seed, knows_nothing=knows_nothing),
+        "fid_train": measurement(5.0 - k + 0.4 * seed, floor=1.5),
+        "is": measurement(6.0 + k * (-1) ** seed, "higher", 7.0),
+        "neighbours_mean": measurement(0.2, None, 0.13),
     }  # fmt: skip
     name = f"point-{k}-{seed}"
     reverse = None if failed else _pictures(folder / "points" / name / "evaluation", k)
@@ -80,7 +80,7 @@ def _point(
         "status": "failed" if failed else "finished",
         "reason": f"no luck {NASTY}" if failed else "",
         "folder": f"points/{name}", "commands": [f"elbowroom train x process={label}"],
-        "figures": figures, "skipped": {"kid": NASTY}, "failed": {}, "step": 10,
+        "figures": measurements, "skipped": {"kid": NASTY}, "failed": {}, "step": 10,
         "parameters": 1000 + k,
         "calls": 16.0, "train_seconds": 3.0, "sampling_seconds": 1.0, "reverse": reverse,
     }  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ..results import over_training, shown_figures
+from ..results import over_training, shown_measurements
 from .chart import Chart, Series, chart
 
 _CHARTS = (
@@ -76,11 +76,11 @@ def curves(results: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _milestone_charts(results: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
-    """A chart for each figure; those that were measured at the end alone are empty, and dropped."""
-    words = "The same figure at each milestone, by the EMA weights of that step."
+    """A chart for each measurement; those measured at the end alone are empty, and dropped."""
+    words = "The same measurement at each milestone, by the EMA weights of that step."
     return [
         (over_training(name), f"{title} over training", "step", title, words)
-        for name, title in shown_figures(results).items()
+        for name, title in shown_measurements(results).items()
     ]
 
 

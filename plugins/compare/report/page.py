@@ -18,7 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from ..results import paper_columns
 from .curves import curves
 from .samples import samples
-from .tables import amount, details, differences, figures
+from .tables import amount, details, differences, measurements
 from .weightings import weightings
 
 
@@ -46,7 +46,7 @@ def page(results: Mapping[str, Any], out: Path) -> str:
         script=script,
         title=_title(results),
         summary=_summary(results),
-        figures=figures(results),
+        measurements=measurements(results),
         differences=differences(results),
         unfinished=unfinished(results),
         samples=samples(results, out),

@@ -37,7 +37,7 @@ def samples(results: Mapping[str, Any], out: Path) -> dict[str, Any]:
     """The cards of grids and of reels, and how they are laid out."""
     by_name = {point["name"]: point for point in results["points"]}
     grids: list[Card] = []
-    reels: list[Card] = []
+    filmstrips: list[Card] = []
     wide = True
     for k, group in enumerate(results["groups"]):
         point = by_name.get(group["shown"] or "")
@@ -45,10 +45,10 @@ def samples(results: Mapping[str, Any], out: Path) -> dict[str, Any]:
             continue
         size, folder = point["reverse"], out / point["folder"] / "evaluation"
         wide = wide and size["width"] > 1.5 * size["height"]
-        for file, cards in (("samples.png", grids), ("reverse.png", reels)):
+        for file, cards in (("samples.png", grids), ("reverse.png", filmstrips)):
             if picture := _picture(folder / file):
                 cards.append(Card.of(k, group["label"], point["seed"], picture, size))
-    return {"grids": grids, "reels": reels, "layout": "cards" if wide else "cards square"}
+    return {"grids": grids, "reels": filmstrips, "layout": "cards" if wide else "cards square"}
 
 
 def class_words(rows: Any) -> str:

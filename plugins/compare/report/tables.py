@@ -1,4 +1,4 @@
-"""The tables of figures: which columns they have, and how each is written."""
+"""The tables of measurements: which columns they have, and how each is written."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..results import (
     floor_of,
     knows_nothing_of,
     knows_nothing_words,
-    shown_figures,
+    shown_measurements,
     title_of,
 )
 
 
 @attrs.frozen(kw_only=True)
 class Shown:
-    """A figure of all models: a column of one table, a row of another."""
+    """A measurement of all models: a column of one table, a row of another."""
 
     name: str
     title: str
@@ -33,8 +33,8 @@ class Shown:
     floor: str = ""  # what real data get
 
 
-def figures(results: Mapping[str, Any]) -> dict[str, Any]:
-    """The table of figures, with what real data and a model that knows nothing get."""
+def measurements(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of measurements, with what real data and a model that knows nothing get."""
     best = best_of(results)
     columns = [
         Shown(
@@ -45,7 +45,7 @@ def figures(results: Mapping[str, Any]) -> dict[str, Any]:
             best=best.get(name),
             protocol=_protocol(results, name),
         )
-        for name, title in shown_figures(results).items()
+        for name, title in shown_measurements(results).items()
     ]
     beside = []
     for title, of in (("real data", floor_of), (knows_nothing_words(results), knows_nothing_of)):
@@ -62,13 +62,13 @@ def differences(results: Mapping[str, Any]) -> list[Shown] | None:
     groups = results["differences"]["groups"]
     return [
         Shown(name=name, title=title, column=Column.of(group.get(name) for group in groups))
-        for name, title in shown_figures(results).items()
+        for name, title in shown_measurements(results).items()
         if any(name in group for group in groups)
     ]
 
 
 def details(results: Mapping[str, Any]) -> list[Shown]:
-    """Every figure of every group, those without a column too."""
+    """Every measurement of every group, those without a column too."""
     found = []
     for name in dict.fromkeys(n for group in results["groups"] for n in group["figures"]):
         column = column_of(results, name)
@@ -82,7 +82,7 @@ def _written(column: Column, value: float | None) -> str:
 
 
 def _said(results: Mapping[str, Any], name: str, key: str) -> Any:
-    """What the first group that has a figure says of it."""
+    """What the first group that has a measurement says of it."""
     having = [g["figures"][name] for g in results["groups"] if name in g["figures"]]
     return having[0][key] if having else None
 

@@ -62,9 +62,9 @@ def model_card(run: Loaded, config: Config) -> str:
             "",
             "The samples of a seed are those that `elbowroom sample` draws from the run.",
             "",
-            "## Figures",
+            "## Measurements",
             "",
-            *_figures(run),
+            *_measurements(run),
             "",
             "## Config",
             "",
@@ -78,26 +78,26 @@ def model_card(run: Loaded, config: Config) -> str:
     )
 
 
-def _figures(run: Loaded) -> Iterator[str]:
+def _measurements(run: Loaded) -> Iterator[str]:
     evaluation = read_evaluation(run.folder.path / "evaluation")
     if evaluation is not None and evaluation.get("step") == run.checkpoint.step:
-        yield "| figure | value | of |"
+        yield "| measurement | value | of |"
         yield "| --- | --- | --- |"
-        for name, figure in evaluation["figures"].items():
-            yield f"| {_words(name)} | {_number(figure)} | {_of(figure.get('of', {}))} |"
+        for name, measurement in evaluation["figures"].items():
+            yield f"| {_words(name)} | {_number(measurement)} | {_of(measurement.get('of', {}))} |"
         return
     validation = run.checkpoint.state.validation
     if not validation:
         yield "None measured yet: `elbowroom evaluate RUN` before exporting fills this in."
         return
-    yield "| figure | value |"
+    yield "| measurement | value |"
     yield "| --- | --- |"
     for name, value in validation.items():
         yield f"| {_words(name)} | {_number({'value': value})} |"
 
 
-def _number(figure: Mapping[str, Any]) -> str:
-    value, error = figure.get("value"), figure.get("standard_error")
+def _number(measurement: Mapping[str, Any]) -> str:
+    value, error = measurement.get("value"), measurement.get("standard_error")
     if not isinstance(value, int | float):
         return "-"
     return f"{value:.6g}" + (f" ± {error:.2g}" if isinstance(error, int | float) else "")

@@ -210,7 +210,7 @@ def test_theory_speaks_plain_words_and_draws(tmp_path):
     assert len(elbowroom("theory", "--steps", "4", "--json").json["masked"]["kl"]) == 3
 
 
-# -- figures
+# -- measurements
 
 
 def test_figures_are_drawn(tmp_path):

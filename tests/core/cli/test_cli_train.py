@@ -25,7 +25,7 @@ def run(request, tmp_path_factory):
 
 
 def test_train_says_where_everything_went(run):
-    """The JSON names the folder, the checkpoints and the last figures."""
+    """The JSON names the folder, the checkpoints and the last measurements."""
     folder, ran = run
     told = ran.json
     assert told["folder"] == str(folder) and told["step"] == told["steps"] == 4

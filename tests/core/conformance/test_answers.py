@@ -12,7 +12,7 @@ from elbowroom import Batch, Dataset, Denoiser, Frame, Metric, Split, TimeSample
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.conformance.answers import check_training
-from elbowroom.contracts.metric import Figure
+from elbowroom.contracts.metric import Measurement
 from elbowroom.errors import AnswerError
 from elbowroom.evaluation.model import evaluate
 from elbowroom.evaluation.protocol import EvaluationProtocol
@@ -431,14 +431,14 @@ def evaluated(metric):
         ("fine", "computed 'fine', not a mapping"),
         ({"colour": "blue"}, "said 'blue' for colour, not a number"),
         ({"n": "1.5"}, "said '1.5' for n, not a number"),
-        ({"n": Figure("much")}, "said 'much' for n, not a number"),
-        ({"n": Figure(1.0, "some")}, "n's standard error"),
+        ({"n": Measurement("much")}, "said 'much' for n, not a number"),
+        ({"n": Measurement(1.0, "some")}, "n's standard error"),
         ({"n": torch.zeros(3)}, "said a Tensor for n"),
         ({1: 2.0}, "which is no text"),
     ],
 )
 def test_a_metric_that_says_no_numbers_is_told(said, words):
-    """Text, a tensor of several numbers, a nameless figure: it fails, and the others need not."""
+    """Text, a tensor of several numbers, no name: it fails, and the others need not."""
     (why,) = evaluated(Says(said)).failed.values()
     assert why.startswith("metric Says of ")
     assert words in why
@@ -446,8 +446,8 @@ def test_a_metric_that_says_no_numbers_is_told(said, words):
 
 def test_numbers_of_any_library_are_numbers():
     """Integers, 0-d tensors and numbers that are not there."""
-    figures = evaluated(Says({"a": 1, "b": torch.tensor(2.5), "c": float("nan")})).figures
-    assert [figures[name].value for name in "ab"] == [1.0, 2.5]
+    measurements = evaluated(Says({"a": 1, "b": torch.tensor(2.5), "c": float("nan")})).measurements
+    assert [measurements[name].value for name in "ab"] == [1.0, 2.5]
 
 
 def test_a_metric_may_not_change_the_samples():

@@ -618,7 +618,7 @@ def test_a_small_metric_keeps_every_law():
     ],
 )
 def test_wrong_metrics_are_caught(metric, sentence):
-    """Figures that depend on batches or order, or that are not there."""
+    """Measurements that depend on batches or order, or that are not there."""
     broken(check_metric, metric(), sentence, samples=SAMPLES)
 
 

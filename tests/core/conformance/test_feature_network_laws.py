@@ -83,7 +83,7 @@ def test_wrong_networks_are_caught(network, sentence):
 
 
 def test_a_digest_is_a_sha256():
-    """Figures are compared by it."""
+    """Measurements are compared by it."""
     network = Linear(Pictures())
     network.digest = "mine"
     with pytest.raises(AssertionError, match="'mine', not 64 hexadecimal digits"):

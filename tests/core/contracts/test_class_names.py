@@ -168,11 +168,11 @@ def test_explain_lists_the_classes(folder_run, monkeypatch):
 
 def test_reports_name_the_classes_of_their_pictures(folder_run):
     """Below the grid and the way from noise."""
-    figures = json.loads((folder_run / "run" / "evaluation" / "figures.json").read_text())
-    rows = figures["reverse"]["classes"]
+    measurements = json.loads((folder_run / "run" / "evaluation" / "figures.json").read_text())
+    rows = measurements["reverse"]["classes"]
     assert {name for row in rows for name in row} <= {"2", "10", "cat"}
     assert rows[0][:4] == ["2", "10", "cat", "2"]
-    point = {"name": "p", "folder": "run", "seed": 0, "reverse": figures["reverse"]}
+    point = {"name": "p", "folder": "run", "seed": 0, "reverse": measurements["reverse"]}
     results = {"points": [point], "groups": [{"shown": "p", "label": "masked"}]}
     shown = samples(results, folder_run)
     assert ", ".join(rows[0]) in shown["grids"][0].classes == shown["reels"][0].classes

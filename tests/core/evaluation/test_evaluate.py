@@ -1,4 +1,4 @@
-"""Evaluating a model: every figure with its protocol, in constant memory, by whatever metrics."""
+"""Evaluating a model: measurements with their protocol, in constant memory, by any metric."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 from elbowroom import Dataset, Metric
 from elbowroom.config.assembly import build_model, build_parts
-from elbowroom.contracts.metric import EVALUATION_BATCH, Figure
+from elbowroom.contracts.metric import EVALUATION_BATCH, Measurement
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
 from elbowroom.evaluation.model import evaluate, labels_like
 from elbowroom.evaluation.protocol import EvaluationProtocol, usual_metrics
@@ -19,7 +19,7 @@ from elbowroom.evaluation.run import evaluate_run, evaluation_folder, read_evalu
 from elbowroom.registry.component import Component, Owner
 from elbowroom.runs.load import load_run
 from elbowroom.sampling.drawing import draw
-from elbowroom.sampling.filmstrip import Reel
+from elbowroom.sampling.filmstrip import Filmstrip
 from elbowroom.sampling.picture import pixels
 from elbowroom.training.run import train
 from PIL import Image
@@ -48,7 +48,9 @@ class Watcher(Metric):
 
     def compute(self):
         x = torch.cat([part for part, _ in self.seen]).double()
-        return {"mean": Figure(float(x.mean()) + self.offset, 0.5, "lower", 2.0, {"of": "pixels"})}
+        return {
+            "mean": Measurement(float(x.mean()) + self.offset, 0.5, "lower", 2.0, {"of": "pixels"})
+        }
 
 
 class Plain(Metric):
@@ -104,14 +106,14 @@ def protocol(*metrics, **options):
 
 
 @pytest.mark.parametrize("process", ["masked", "gaussian"])
-def test_every_figure_says_what_it_is_of(process):
+def test_every_measurement_says_what_it_is_of(process):
     """The metric's own words, and those common to all: samples, sampler, seed, model."""
     model, data = model_of(process)
     found = evaluate(
         model, data, protocol(f"{HERE}:Watcher", f"{HERE}:Plain", seed=3), of={"run": "r"}
     )
-    figure = found.figures["mean"]
-    assert figure.of == {
+    measurement = found.measurements["mean"]
+    assert measurement.of == {
         "metric": f"{HERE}:Watcher",
         "of": "pixels",
         "run": "r",
@@ -120,8 +122,12 @@ def test_every_figure_says_what_it_is_of(process):
         "labels": "as often as in test",
         "seed": 3,
     }
-    assert (figure.standard_error, figure.better, figure.floor) == (0.5, "lower", 2.0)
-    assert found.figures["one"] == Figure(
+    assert (measurement.standard_error, measurement.better, measurement.floor) == (
+        0.5,
+        "lower",
+        2.0,
+    )
+    assert found.measurements["one"] == Measurement(
         1.0, of={"metric": f"{HERE}:Plain", "run": "r", "seed": 3}
     )
 
@@ -129,11 +135,13 @@ def test_every_figure_says_what_it_is_of(process):
 def test_the_chunks_change_nothing():
     """Samples are keyed by their number: drawn 3 or 10 at a time they are the same."""
     model, data = model_of()
-    figures = [
-        evaluate(model, data, protocol(f"{HERE}:Watcher"), batch_size=size).figures["mean"].value
+    measurements = [
+        evaluate(model, data, protocol(f"{HERE}:Watcher"), batch_size=size)
+        .measurements["mean"]
+        .value
         for size in (3, 10)
     ]
-    assert figures[0] == figures[1]
+    assert measurements[0] == measurements[1]
 
 
 class Skewed(Dataset):
@@ -154,7 +162,7 @@ class Skewed(Dataset):
 
 
 def test_samples_have_labels_as_frequent_as_the_test_split():
-    """Not every class equally often: figures compare with data as they are."""
+    """Not every class equally often: measurements compare with data as they are."""
     labels = labels_like(Skewed(model_of()[1]), 1000, seed=0, batch_size=64)
     counts = torch.bincount(labels, minlength=10).tolist()
     assert counts[3] == 1000 - counts[1] and abs(counts[3] - 900) < 4 * 9.5
@@ -208,7 +216,7 @@ def test_a_usual_metric_that_does_not_fit_is_left_out_with_its_reason(monkeypatc
     monkeypatch.setattr("elbowroom.evaluation.protocol.usual_metrics", lambda: usual)
     found = evaluate(model, data, protocol())
     assert found.skipped == {f"{HERE}:Choosy": "choosy: nothing is good enough"}
-    assert set(found.figures) == {"one"}
+    assert set(found.measurements) == {"one"}
 
 
 def test_what_is_usual_is_for_the_metrics_to_say(monkeypatch):
@@ -232,10 +240,10 @@ def test_what_is_usual_is_for_the_metrics_to_say(monkeypatch):
 
 
 def test_two_metrics_cannot_say_the_same():
-    """A figure has one meaning; and a metric is named once."""
+    """A measurement has one meaning; and a metric is named once."""
     model, data = model_of()
     found = evaluate(model, data, protocol(f"{HERE}:Watcher", f"{HERE}:SameName"))
-    assert found.figures["mean"].of["metric"] == f"{HERE}:Watcher"
+    assert found.measurements["mean"].of["metric"] == f"{HERE}:Watcher"
     assert found.failed == {f"{HERE}:SameName": "it says 'mean', as another metric does"}
     with pytest.raises(ElbowroomError, match="twice"):
         protocol(f"{HERE}:Plain", f"{HERE}:Plain").build()
@@ -247,14 +255,14 @@ def test_a_metric_that_fails_loses_nothing_of_the_others(at):
     model, data = model_of()
     asked = protocol(f"{{name: '{HERE}:Fails', at: {at}}}", f"{HERE}:Watcher", f"{HERE}:Plain")
     found = evaluate(model, data, asked)
-    assert found.figures.keys() == {"mean", "one"}
+    assert found.measurements.keys() == {"mean", "one"}
     (why,) = found.failed.values()
     assert why.startswith("ZeroDivisionError: by nought (") and "test_evaluate.py, line" in why
     assert found.record()["failed"] == found.failed
 
 
 def test_a_failed_metric_ends_the_command_with_1_after_the_rest_is_written(run, tmp_path):
-    """The table and the file have both, the figures and the failure."""
+    """The table and the file have both, the measurements and the failure."""
     asked = ("--metric", f"{HERE}:Plain", "--metric", f"{HERE}:Fails", "--samples", 4)
     ended = elbowroom("evaluate", run, *asked, "--out", tmp_path / "found")
     assert ended.code == 1
@@ -314,9 +322,9 @@ def test_a_run_is_evaluated_into_its_folder(run):
 
 
 def test_the_pictures_show_every_class_in_turn(run):
-    """They are the first samples that ``sample`` draws, whatever labels the figures are of."""
+    """They are the first samples that ``sample`` draws, whatever labels the measurements are of."""
     report = evaluate_run(run, (), protocol("neighbours", samples=4, seed=2))
-    model, shown = load_run(run).model, Reel(load_run(run).model.process)
+    model, shown = load_run(run).model, Filmstrip(load_run(run).model.process)
     x = torch.cat([chunk.x for chunk in draw(model, shown.count, None, 2, 3)])
     with Image.open(report.folder / "samples.png") as grid:
         seen = torch.from_numpy(np.array(grid.convert("RGB")))
@@ -347,7 +355,7 @@ def test_overrides_have_a_folder_of_their_own(run):
     """Another sampler does not overwrite the evaluation of the run itself."""
     report = evaluate_run(run, ("sampler.steps=2",), protocol("neighbours"))
     assert report.folder != run / "evaluation"
-    assert report.figures["neighbours_mean"]["of"]["sampler"] == "ancestral, 2 steps"
+    assert report.measurements["neighbours_mean"]["of"]["sampler"] == "ancestral, 2 steps"
     assert report.record["overrides"] == ["sampler.steps=2"]
 
 
@@ -363,7 +371,7 @@ def test_what_was_not_written_whole_is_not_read(tmp_path):
 # -- on the command line
 
 
-def test_the_command_prints_figures_and_their_protocol(run, tmp_path):
+def test_the_command_prints_measurements_and_their_protocol(run, tmp_path):
     """A table for people: value, error, what real data gets, what it is of."""
     ran = elbowroom(
         "evaluate", run, "--metric", "bpd", "--metric", "neighbours", "--samples", 12,

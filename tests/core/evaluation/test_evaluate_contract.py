@@ -6,7 +6,7 @@ import pytest
 import torch
 from elbowroom import Metric
 from elbowroom.conformance import check_metric
-from elbowroom.contracts.metric import Figure, Subject, as_figure
+from elbowroom.contracts.metric import Measurement, Subject, as_measurement
 
 from tests.helpers.pictures import Pictures
 
@@ -21,12 +21,12 @@ class Total(Metric):
         self.total += float(samples.double().sum())
 
     def compute(self):
-        return {"total": Figure(self.total, 0.1, "lower", 2.0, {"against": "nothing"})}
+        return {"total": Measurement(self.total, 0.1, "lower", 2.0, {"against": "nothing"})}
 
 
 class Unwritable(Total):
     def compute(self):
-        return {"total": Figure(self.total, of={"network": object()})}
+        return {"total": Measurement(self.total, of={"network": object()})}
 
 
 class Dicey(Total):
@@ -39,7 +39,7 @@ class Compares(Total):
         self.total = float(len(subject.data.split("test")))
 
 
-def test_a_metric_with_figures_keeps_the_laws():
+def test_a_metric_with_measurements_keeps_the_laws():
     """Errors, floors and protocols are welcome."""
     check_metric(Total(), SAMPLES)
 
@@ -76,6 +76,6 @@ def test_what_metrics_share_is_made_once():
     assert made == ["a", "b"]
 
 
-def test_a_plain_number_is_a_figure():
+def test_a_plain_number_is_a_measurement():
     """Of which nothing more is known."""
-    assert as_figure(3) == Figure(3.0)
+    assert as_measurement(3) == Measurement(3.0)

@@ -1,4 +1,4 @@
-"""Figures worse than those of a model that knows nothing: marked, and never praised."""
+"""Measurements worse than those of a model that knows nothing: marked, and never praised."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from elbowroom.cli.evaluate import _print as print_record
-from elbowroom.contracts.metric import Figure, is_vacuous
+from elbowroom.contracts.metric import Measurement, is_vacuous
 from elbowroom.evaluation.model import evaluate
 from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.compare.command import print_results
@@ -30,18 +30,18 @@ def found(tmp_path):
     return results(tmp_path, ("gaussian", "masked", "uniform"), seeds=3, knows_nothing=3.9)
 
 
-def test_a_figure_says_whether_it_is_vacuous():
+def test_a_measurement_says_whether_it_is_vacuous():
     """Above what knowing nothing costs, or below where more is better; only beside a reference."""
     assert is_vacuous(4.1, "lower", 4.0) and not is_vacuous(4.0, "lower", 4.0)
     assert is_vacuous(0.9, "higher", 1.0) and not is_vacuous(1.1, "higher", 1.0)
     assert not is_vacuous(9.0, "lower", None) and not is_vacuous(9.0, None, 1.0)
     assert not is_vacuous(None, "lower", 1.0)
-    assert Figure(5.0, better="lower", knows_nothing=4.0).record()["vacuous"] is True
-    assert Figure(5.0).record()["vacuous"] is False
+    assert Measurement(5.0, better="lower", knows_nothing=4.0).record()["vacuous"] is True
+    assert Measurement(5.0).record()["vacuous"] is False
 
 
 def test_results_know_what_knowing_nothing_costs(found):
-    """Each group's figure has it, with a name; so do JSON and CSV of each point."""
+    """Each group's measurement has it, with a name; so do JSON and CSV of each point."""
     assert [g["figures"]["bits_per_dim"]["vacuous"] for g in found["groups"]] == [
         False,
         False,
@@ -61,7 +61,7 @@ def test_data_with_other_values_have_no_row_in_common(found):
     assert knows_nothing_of(found, "bits_per_dim") is None
 
 
-def test_a_vacuous_figure_is_never_the_best(tmp_path):
+def test_a_vacuous_measurement_is_never_the_best(tmp_path):
     """Nor is one the best that has only vacuous ones to be better than."""
     three = results(tmp_path / "a", ("a", "b", "c"), knows_nothing=3.5)
     assert best_of(three)["bits_per_dim"] == 0
@@ -69,7 +69,7 @@ def test_a_vacuous_figure_is_never_the_best(tmp_path):
     assert "bits_per_dim" not in best_of(two) and "fid_train" in best_of(two)
 
 
-def test_a_difference_to_a_vacuous_figure_is_no_merit(found):
+def test_a_difference_to_a_vacuous_measurement_is_no_merit(found):
     """It is told, and neither for the better nor for the worse."""
     _, masked, uniform = found["differences"]["groups"]
     assert masked["bits_per_dim"]["for_the_better"] is False
@@ -81,16 +81,18 @@ def test_a_difference_to_a_vacuous_figure_is_no_merit(found):
 
 
 def test_the_page_has_the_row_and_the_mark(found, tmp_path):
-    """The figure's cell says vacuous; the difference is not bold where others are."""
+    """The measurement's cell says vacuous; the difference is not bold where others are."""
     html = page(found, tmp_path)
     assert "knows nothing: log₂ 17" in html
-    assert html.count('<span class="badge no">vacuous</span>') == 2  # in figures and in details
+    assert (
+        html.count('<span class="badge no">vacuous</span>') == 2
+    )  # in measurements and in details
     table = html.split('id="differences"')[1].split("</table>")[0]
     assert re.search(r"<b>\+1\.0+</b>", table) and re.search(r"<span>\+2\.0+</span>", table)
 
 
 def test_the_terminal_has_the_row_and_the_mark(found, capsys, monkeypatch):
-    """A dagger at the figure, and words for it below."""
+    """A dagger at the measurement, and words for it below."""
     monkeypatch.setenv("COLUMNS", "160")
     print_results(found)
     out = capsys.readouterr().out
@@ -111,12 +113,12 @@ def test_the_published_tables_have_the_row_and_the_mark(found, tmp_path, capsys,
 
 
 def test_an_evaluation_says_it_too(capsys, monkeypatch):
-    """A column for what knowing nothing costs, and a line for a figure that is worse."""
+    """A column for what knowing nothing costs, and a line for a measurement that is worse."""
     monkeypatch.setenv("COLUMNS", "160")
-    bits = Figure(6.1, better="lower", of={"split": "9 test examples"}, knows_nothing=4.0)
-    figures = {"bits_per_dim": bits.record(), "is": Figure(6.0, better="higher").record()}
+    bits = Measurement(6.1, better="lower", of={"split": "9 test examples"}, knows_nothing=4.0)
+    measurements = {"bits_per_dim": bits.record(), "is": Measurement(6.0, better="higher").record()}
     record = {
-        "figures": figures,
+        "figures": measurements,
         "calls_mean": None,
         "skipped": {},
         "failed": {},
@@ -136,7 +138,7 @@ def test_bits_per_dim_stand_beside_log2_of_the_number_of_values():
 
     parts = build_parts(tiny_config())  # 5 values, a fresh network
     protocol = EvaluationProtocol(metrics=({"name": "bpd", "limit": 8, "looks": 2},), samples=2)
-    figures = evaluate(build_model(parts), parts.data, protocol).figures
-    assert figures["bits_per_dim"].knows_nothing == math.log2(5)
-    assert figures["bits_per_dim"].of["knows_nothing"] == "log₂ 5"
-    assert figures["bits_per_dim_prior"].knows_nothing is None
+    measurements = evaluate(build_model(parts), parts.data, protocol).measurements
+    assert measurements["bits_per_dim"].knows_nothing == math.log2(5)
+    assert measurements["bits_per_dim"].of["knows_nothing"] == "log₂ 5"
+    assert measurements["bits_per_dim_prior"].knows_nothing is None

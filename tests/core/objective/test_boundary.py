@@ -56,7 +56,9 @@ def clue(z, model):
 def test_a_network_that_knows_nothing_is_logged_with_log_v():
     """Under masking exactly log2 V, however early the path ends."""
     parts = parts_of("masked")
-    training = Training(build_model(parts), parts.data, parts.config.train, seed=0, on=Ranks(CPU))
+    training = Training(
+        build_model(parts), parts.data, parts.config.train, seed=0, ranks=Ranks(CPU)
+    )
     model = training.model
     model.denoiser = Clueless(model)
     training.spread = model
@@ -64,7 +66,7 @@ def test_a_network_that_knows_nothing_is_logged_with_log_v():
         for n in range(400):
             training.window.add(training.forward(n), torch.zeros(()))
     training.feed.close()
-    logged = training.window.figures()[0]["bits_per_dim"]
+    logged = training.window.measurements()[0]["bits_per_dim"]
     assert logged == pytest.approx(math.log2(parts.data.spec.levels), rel=0.01)
 
 

@@ -78,16 +78,16 @@ class Exact:
 
 
 def validated(data, seed):
-    on = Ranks(torch.device("cpu"))
-    found = validate(Exact(), data.split("validation"), on, 512, seed)
+    ranks = Ranks(torch.device("cpu"))
+    found = validate(Exact(), data.split("validation"), ranks, 512, seed)
     return found["validation/bits_per_dim"], found["validation/standard_error"]
 
 
 def measured(data, seed, **options):
     metric = BitsPerDim(**options)
     metric.prepare(Subject(data, Exact(), seed=seed, batch_size=4096))
-    figure = metric.compute()["bits_per_dim"]
-    return figure.value, figure.standard_error
+    measurement = metric.compute()["bits_per_dim"]
+    return measurement.value, measurement.standard_error
 
 
 WAYS = {

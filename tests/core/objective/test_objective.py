@@ -363,7 +363,7 @@ def test_per_position_levels_fit():
 
 
 def test_a_gradient_flows_to_the_network_and_only_through_the_loss():
-    """The loss can be differentiated; the figures beside it carry no graph."""
+    """The loss can be differentiated; the measurements beside it carry no graph."""
     logits = torch.zeros(6, 4, requires_grad=True)
     losses = _objective(Cosine(), Simple())(
         lambda z, level: CategoricalPrediction(logits.expand(len(z), -1, -1)),

@@ -15,7 +15,7 @@ import torch
 from elbowroom.config.sections import dump_yaml
 from elbowroom.errors import ConfigError, ElbowroomError
 from elbowroom.runs.folder import RunFolder
-from elbowroom.runs.ranks import Ranks, ranks
+from elbowroom.runs.ranks import Ranks, process_group
 from elbowroom.training.run import resume, train
 
 from tests.helpers.run_ranks import config
@@ -159,20 +159,20 @@ def test_a_batch_must_divide_among_the_ranks():
 
 def test_one_process_needs_no_ceremony():
     """Alone, means and sums are the values themselves, and errors pass through."""
-    with ranks("cpu") as on:
+    with process_group("cpu") as ranks:
         value = torch.tensor([1.0, 2.0])
-        assert (on.rank, on.world, on.is_first) == (0, 1, True)
-        assert torch.equal(on.mean(value), value)
-        assert torch.equal(on.sum(value), value)
-        assert on.any(True)
-        assert not on.any(False)
-        assert on.first(lambda: "done") == "done"
+        assert (ranks.rank, ranks.world, ranks.is_first) == (0, 1, True)
+        assert torch.equal(ranks.mean(value), value)
+        assert torch.equal(ranks.sum(value), value)
+        assert ranks.any(True)
+        assert not ranks.any(False)
+        assert ranks.first(lambda: "done") == "done"
 
 
 def test_a_device_that_is_not_there_is_named():
     """Both an unknown word and a missing GPU."""
-    with pytest.raises(ConfigError, match="'gpu'"), ranks("gpu"):
+    with pytest.raises(ConfigError, match="'gpu'"), process_group("gpu"):
         pass
     if not torch.cuda.is_available():
-        with pytest.raises(ElbowroomError, match="no GPU"), ranks("cuda"):
+        with pytest.raises(ElbowroomError, match="no GPU"), process_group("cuda"):
             pass

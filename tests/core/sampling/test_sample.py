@@ -61,8 +61,10 @@ def make_run(path, process: str = "masked", validated: tuple[int, ...] = ()):
             for p in model.parameters():
                 p.add_(0.01 * step)
         tensors = {name: t.detach().clone() for name, t in named_tensors(model).items()}
-        figures = {"validation/bits_per_dim": 5.0 - 0.1 * step % 2.5} if step in validated else {}
-        state = State(step=step, config=to_plain(wanted), validation=figures)
+        measurements = (
+            {"validation/bits_per_dim": 5.0 - 0.1 * step % 2.5} if step in validated else {}
+        )
+        state = State(step=step, config=to_plain(wanted), validation=measurements)
         write_checkpoint(folder.checkpoints, {"model": tensors, "ema": tensors}, state)
     return folder
 

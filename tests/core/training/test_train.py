@@ -38,30 +38,30 @@ def _few_looks(monkeypatch):
 def watch(monkeypatch):
     """Calls ``on(name, event)`` at every event of every run."""
 
-    def install(on):
+    def install(ranks):
         manager = pluggy.PluginManager("elbowroom")
         manager.add_hookspecs(Hooks)
 
         class Watcher:
             @hookimpl
             def run_started(self, event):
-                on("run_started", event)
+                ranks("run_started", event)
 
             @hookimpl
             def step_logged(self, event):
-                on("step_logged", event)
+                ranks("step_logged", event)
 
             @hookimpl
             def evaluated(self, event):
-                on("evaluated", event)
+                ranks("evaluated", event)
 
             @hookimpl
             def checkpoint_saved(self, event):
-                on("checkpoint_saved", event)
+                ranks("checkpoint_saved", event)
 
             @hookimpl
             def run_ended(self, event):
-                on("run_ended", event)
+                ranks("run_ended", event)
 
         manager.register(Watcher())
         watched = type("Watched", (), {"hook": manager.hook})
@@ -117,13 +117,13 @@ def test_a_signal_saves_and_a_resumed_run_is_the_run_that_was_never_stopped(
     train(config, tmp_path / "whole", without=QUIET)
     reasons = []
 
-    def on(name, event):
+    def ranks(name, event):
         if name == "evaluated" and event.step == 6 and not reasons:
             os.kill(os.getpid(), number)
         if name == "run_ended":
             reasons.append(event.reason)
 
-    watch(on)
+    watch(ranks)
     stopped = train(config, tmp_path / "cut", without=QUIET)
     assert stopped.reason == "interrupted"
     assert stopped.exit_code == INTERRUPTED
@@ -336,7 +336,7 @@ def test_the_best_checkpoint_outlives_newer_ones(tmp_path, monkeypatch):
 
 
 def test_validation_is_that_of_the_averaged_model(tmp_path):
-    """Loading a checkpoint's EMA and validating gives the recorded figure."""
+    """Loading a checkpoint's EMA and validating gives the recorded measurement."""
     from elbowroom.config.assembly import build_model, build_parts
     from elbowroom.runs.ranks import Ranks
     from elbowroom.training.validation import validate
@@ -344,18 +344,20 @@ def test_validation_is_that_of_the_averaged_model(tmp_path):
     config = tiny_config(steps=5, learning_rate=0.1, evaluate_every=5)
     result = train(config, tmp_path / "run", without=QUIET)
     parts = build_parts(config)
-    model, split, on = (
+    model, split, ranks = (
         build_model(parts),
         parts.data.split("validation"),
         Ranks(torch.device("cpu")),
     )
     checkpoint = found(tmp_path / "run")[-1]
     load_weights(model.eval(), checkpoint, "ema")
-    ema = validate(model, split, on, 16)["validation/bits_per_dim"]
+    ema = validate(model, split, ranks, 16)["validation/bits_per_dim"]
     assert ema == pytest.approx(result.scalars["validation/bits_per_dim"], rel=1e-6)
     assert ema == pytest.approx(checkpoint.validation, rel=1e-6)
     load_weights(model, checkpoint, "model")
-    assert validate(model, split, on, 16)["validation/bits_per_dim"] != pytest.approx(ema, rel=1e-6)
+    assert validate(model, split, ranks, 16)["validation/bits_per_dim"] != pytest.approx(
+        ema, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(

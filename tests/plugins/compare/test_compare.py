@@ -37,7 +37,7 @@ from elbowroom.plugins.compare.results import (
     budgets,
     collect,
     displays,
-    shown_figures,
+    shown_measurements,
     summary,
     title_of,
     write_results,
@@ -250,7 +250,7 @@ def test_results_are_means_and_deviations_over_seeds(compared, tmp_path):
 
 
 def test_a_point_by_hand_is_the_same(compared, tmp_path):
-    """The commands of --dry-run give the same weights and figures."""
+    """The commands of --dry-run give the same weights and measurements."""
     made, cells, _, _ = compared
     by_hand = attrs.evolve(made, out=tmp_path)
     (cell,) = [c for c in by_hand.cells() if c.name == cells[0].name]
@@ -289,7 +289,7 @@ def test_a_longer_run_goes_on(tmp_path):
 
 
 def test_milestones_are_judged_along_the_run(tmp_path):
-    """Their checkpoints stay, figures are told over the steps, and the end is one of them."""
+    """Their checkpoints stay, measurements are told over the steps, and the end is one of them."""
     made = comparison(tmp_path, seeds=2, overrides=("train.milestones=[1,3]", "train.keep=1"))
     cells = made.cells()
     states = run_comparison(made, cells, Here())
@@ -300,7 +300,7 @@ def test_milestones_are_judged_along_the_run(tmp_path):
     judged = group["milestones"]["bits_per_dim"]
     assert list(judged) == ["1", "3", "4"] and judged["3"]["n"] == 2
     assert judged["4"]["mean"] == group["figures"]["bits_per_dim"]["mean"]
-    assert len({one["mean"] for one in judged.values()}) == 3  # other weights, other figures
+    assert len({one["mean"] for one in judged.values()}) == 3  # other weights, other measurements
     assert group["curves"]["bits_per_dim_over_training"][0] == [1, 3, 4]
     rows = list(csv.DictReader(io.StringIO(as_csv(results))))
     assert [(row["seed"], row["step"]) for row in rows] == [
@@ -355,7 +355,7 @@ def test_a_failed_point_has_its_reason_and_the_others_go_on(tmp_path):
 
 
 def test_a_failed_metric_of_a_point_is_reported_and_tried_again(tmp_path):
-    """The point is finished and has its other figures; the next call evaluates it anew."""
+    """The point is finished and has its other measurements; the next call evaluates it anew."""
     (tmp_path / "sick.py").write_text(SICK)
     sick = f"{tmp_path / 'sick.py'}:Sick"
     asked = attrs.evolve(PROTOCOL, metrics=("bpd", sick))
@@ -386,7 +386,7 @@ class Sick(Metric):
 
 
 def test_a_point_whose_last_checkpoint_is_damaged_is_trained_again_from_the_one_before(tmp_path):
-    """Figures of the end are of the end; and the end is what it was."""
+    """Measurements of the end are of the end; and the end is what it was."""
     made = attrs.evolve(comparison(tmp_path), overrides=("train.steps=8",))
     cells = made.cells()
     run_comparison(made, cells, Here())
@@ -466,7 +466,7 @@ def test_the_step_is_read_off_the_end_of_a_log(tmp_path):
 # -- tables
 
 
-def figure(value, **more):
+def measurement(value, **more):
     base = {"value": value, "standard_error": 0.1, "better": "lower", "floor": 1.0, "of": {"n": 1}}
     return {**base, **more}
 
@@ -474,7 +474,7 @@ def figure(value, **more):
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
 def test_a_summary_is_mean_and_sample_deviation(values):
     """The spread is that over seeds; one seed has its own standard error instead."""
-    said = summary([figure(value) for value in values])
+    said = summary([measurement(value) for value in values])
     assert said["mean"] == pytest.approx(statistics.fmean(values))
     assert said["n"] == len(values) and said["floor"] == 1.0
     if len(values) == 1:
@@ -498,9 +498,9 @@ def test_budgets_say_what_is_equal_and_where_they_differ():
 
 
 def test_the_best_is_the_lowest_or_the_highest():
-    """As the figure says of itself; where it says nothing, there is none."""
+    """As the measurement says of itself; where it says nothing, there is none."""
     groups = [
-        {"figures": {n: summary([figure(v, better=b)]) for n, v, b in row}}
+        {"figures": {n: summary([measurement(v, better=b)]) for n, v, b in row}}
         for row in (
             [("fid", 2.0, "lower"), ("is", 3.0, "higher"), ("odd", 1.0, None)],
             [("fid", 1.0, "lower"), ("is", 2.0, "higher"), ("odd", 2.0, None)],
@@ -511,7 +511,7 @@ def test_the_best_is_the_lowest_or_the_highest():
     assert best_of({"groups": groups, "display": display}) == {"fid": 1}
 
 
-def test_a_metric_says_how_its_figures_are_shown():
+def test_a_metric_says_how_its_measurements_are_shown():
     """Its title, and whether it is too much for a terminal, or a detail."""
     display = {
         "a": Display("A"),
@@ -522,8 +522,8 @@ def test_a_metric_says_how_its_figures_are_shown():
         "groups": [{"figures": dict.fromkeys("abcd")}],
         "display": {name: one.record() for name, one in display.items()},
     }
-    assert shown_figures(results) == {"a": "A", "b": "B", "d": "d"}
-    assert shown_figures(results, narrow=True) == {"a": "A", "d": "d"}
+    assert shown_measurements(results) == {"a": "A", "b": "B", "d": "d"}
+    assert shown_measurements(results, narrow=True) == {"a": "A", "d": "d"}
     assert [title_of(results, name) for name in "cd"] == ["C", "d"]
 
 
@@ -647,7 +647,7 @@ def trained(monkeypatch):
 
 
 def test_points_that_differ_in_the_sampler_alone_are_trained_once(tmp_path, trained):
-    """Every step count of a process has its own folder and figures, and the same weights."""
+    """Every step count of a process has its own folder and measurements, and the same weights."""
     asked = comparison(tmp_path, *TWO, "sampler.steps=2,4,8")
     states = run_comparison(asked, asked.cells(), Here())
     assert {state.status for state in states.values()} == {"finished"}
@@ -658,15 +658,15 @@ def test_points_that_differ_in_the_sampler_alone_are_trained_once(tmp_path, trai
         assert len({run.config().sampler.build().steps for run in runs}) == 3
         assert all(same(runs[0].latest(), run.latest()) for run in runs)
         assert all(run.rows() == runs[0].rows() for run in runs)
-        figures = [cell.point.evaluation()["figures"] for cell in cells]
-        assert len({figure["bits_per_dim"]["value"] for figure in figures}) == 1
+        measurements = [cell.point.evaluation()["figures"] for cell in cells]
+        assert len({measurement["bits_per_dim"]["value"] for measurement in measurements}) == 1
     again = Here()
     run_comparison(asked, asked.cells(), again)
     assert again.ran == []
 
 
 def test_a_taken_over_run_is_the_run_it_would_have_been(tmp_path, trained):
-    """The same figures as when the point is trained by itself; and it can be lengthened."""
+    """The same measurements as when the point is trained by itself; and it can be lengthened."""
     asked = comparison(tmp_path, "sampler.steps=2,4")
     run_comparison(asked, asked.cells(), Here())
     (tmp_path / "alone").mkdir()
@@ -684,7 +684,7 @@ def test_a_taken_over_run_is_the_run_it_would_have_been(tmp_path, trained):
 
 
 def test_points_that_share_their_training_are_lengthened_once(tmp_path, trained):
-    """The lender goes on, the others take over what it has learnt since, and their figures."""
+    """The lender goes on, the others take over what it has learnt since, and their measurements."""
     asked = comparison(tmp_path, "sampler.steps=2,4")
     run_comparison(asked, asked.cells(), Here())
     longer = comparison(tmp_path, "sampler.steps=2,4", overrides=("train.steps=6",))

@@ -1,4 +1,4 @@
-"""Figures in a table: as many decimals as they deserve, the same down a column."""
+"""Measurements in a table: as many decimals as they deserve, the same down a column."""
 
 from __future__ import annotations
 
@@ -8,53 +8,56 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def figure(mean, sd=None, error=None, floor=None):
+def measurement(mean, sd=None, error=None, floor=None):
     return {"mean": mean, "sd": sd, "standard_error": error, "floor": floor}
 
 
 CASES = {
     "errors": (
-        [figure(1.6752, error=0.0141), figure(1.7, error=0.0152)],
+        [measurement(1.6752, error=0.0141), measurement(1.7, error=0.0152)],
         ["1.675 ± 0.014", "1.700 ± 0.015"],
     ),
     "seeds before errors": (
-        [figure(13.244, 1.13, 9.0), figure(2.26, 0.2)],
+        [measurement(13.244, 1.13, 9.0), measurement(2.26, 0.2)],
         ["13.24 ± 1.13", "2.26 ± 0.20"],
     ),
-    "no spread": ([figure(1.1182), figure(0.8828), figure(1.5)], ["1.12", "0.88", "1.50"]),
+    "no spread": (
+        [measurement(1.1182), measurement(0.8828), measurement(1.5)],
+        ["1.12", "0.88", "1.50"],
+    ),
     "one far out": (
-        [figure(m, floor=1.5) for m in (25.031, 7.482, 8.46, 6.457)],
+        [measurement(m, floor=1.5) for m in (25.031, 7.482, 8.46, 6.457)],
         ["25.03", "7.48", "8.46", "6.46"],
     ),
     "a spread of nothing": (
-        [figure(0.001, error=0.001), figure(0.0, error=0.0)],
+        [measurement(0.001, error=0.001), measurement(0.0, error=0.0)],
         ["0.0010 ± 0.0010", "0.0000 ± 0.0000"],
     ),
-    "missing": ([figure(123456.7), None, figure(None)], ["123457", None, None]),
+    "missing": ([measurement(123456.7), None, measurement(None)], ["123457", None, None]),
     "only real data have some": (
-        [figure(0.0, error=0.0, floor=0.01114)],
+        [measurement(0.0, error=0.0, floor=0.01114)],
         ["0.0000 ± 0.0000"],
     ),
-    "nothing": ([figure(0.0)], ["0"]),
+    "nothing": ([measurement(0.0)], ["0"]),
     "empty": ([], []),
 }
 
 
 @pytest.mark.parametrize(("figures", "shown"), CASES.values(), ids=CASES)
-def test_a_column_has_one_number_of_decimals(figures, shown):
+def test_a_column_has_one_number_of_decimals(measurements, shown):
     """Two digits of the middle spread; three of the middle one where none has a spread."""
-    column = Column.of(figures)
+    column = Column.of(measurements)
 
     def cell(one):
         value = column.value(one)
         spread = None if value is None else column.spread(one)
         return value if spread is None else f"{value} ± {spread}"
 
-    assert [cell(one) for one in figures] == shown
+    assert [cell(one) for one in measurements] == shown
 
 
 @given(st.floats(1e-4, 1e4), st.floats(-1e6, 1e6))
 def test_what_is_shown_is_near_to_what_is_meant(spread, mean):
     """Rounding takes away less than a tenth of the spread."""
-    column = Column.of([figure(mean, spread)])
-    assert abs(float(column.value(figure(mean, spread))) - mean) <= 0.1 * spread
+    column = Column.of([measurement(mean, spread)])
+    assert abs(float(column.value(measurement(mean, spread))) - mean) <= 0.1 * spread

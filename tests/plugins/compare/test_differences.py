@@ -72,7 +72,7 @@ def test_a_first_model_that_failed_is_passed_over():
 
 
 @pytest.mark.parametrize(("better", "good"), [("lower", True), ("higher", False), (None, None)])
-def test_the_figure_knows_what_is_better(better, good):
+def test_the_measurement_knows_what_is_better(better, good):
     """Less FID is better, less IS is worse, and a distance is neither."""
     found = differences(*made({"a": {0: 3.0, 1: 3.0}, "b": {0: 1.0, 1: 2.0}}, better))
     assert found["groups"][1]["fid"]["for_the_better"] is good

@@ -200,7 +200,7 @@ def test_the_folder_is_text_and_tensors(one):
         assert words in card
 
 
-def test_figures_of_an_evaluation_go_into_the_card(exported, tmp_path):
+def test_measurements_of_an_evaluation_go_into_the_card(exported, tmp_path):
     """What `elbowroom evaluate` measured is quoted with what it is of."""
     from elbowroom.evaluation.protocol import EvaluationProtocol
     from elbowroom.evaluation.run import evaluate_run

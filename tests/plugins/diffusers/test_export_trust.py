@@ -175,13 +175,13 @@ NASTY = "</td><script>x</script>\n\n```\n# [a](javascript:x) | `b` ![c](http://d
 
 
 def test_no_name_becomes_markup_in_a_model_card(exported, tmp_path):
-    """Figures and protocols of a stranger's run, and its folder's name, are words in the card."""
+    """Measurements and protocols of a stranger's run, and its folder's name, stay words."""
     run = tmp_path / "run <img src=x onerror=y>"
     shutil.copytree(exported.parent / "run", run)
     (run / "evaluation").mkdir()
-    figure = {"value": "<b>1</b>", "standard_error": NASTY, "of": {NASTY: NASTY}}
-    figure |= {"better": NASTY, "floor": NASTY}
-    said = {"format": FORMAT, "step": 1, "figures": {NASTY: figure}}
+    measurement = {"value": "<b>1</b>", "standard_error": NASTY, "of": {NASTY: NASTY}}
+    measurement |= {"better": NASTY, "floor": NASTY}
+    said = {"format": FORMAT, "step": 1, "figures": {NASTY: measurement}}
     said |= {key: {NASTY: NASTY} for key in ("skipped", "protocol", "seconds")}
     (run / "evaluation" / "figures.json").write_text(json.dumps(said))
     card = (export_run(run, "diffusers", tmp_path / "e") / "README.md").read_text()

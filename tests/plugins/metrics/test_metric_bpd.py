@@ -74,11 +74,11 @@ def measured(model, **options):
 @pytest.mark.parametrize("process", EXACT)
 def test_the_bound_of_an_exact_denoiser_is_the_entropy(process):
     """No model can do better, and the best model does not seem to do worse."""
-    figure = measured(EXACT[process], looks=10_000, batch_size=40_000)["bits_per_dim"]
+    measurement = measured(EXACT[process], looks=10_000, batch_size=40_000)["bits_per_dim"]
     # the split is the distribution itself: only the levels and the noise are left to chance, and
     # over six seeds that is a spread of 0.011 at most
-    assert figure.value == pytest.approx(ENTROPY, abs=0.03)
-    assert figure.better == "lower"
+    assert measurement.value == pytest.approx(ENTROPY, abs=0.03)
+    assert measurement.better == "lower"
 
 
 @pytest.mark.parametrize("process", EXACT)
@@ -94,17 +94,19 @@ def test_an_imperfect_denoiser_has_a_worse_bound(process):
 @pytest.mark.parametrize("process", EXACT)
 def test_the_three_terms_sum_to_the_bound(process):
     """Prior, reconstruction and diffusion are told apart."""
-    figures = {name: figure.value for name, figure in measured(EXACT[process]).items()}
-    terms = sum(figures[f"bits_per_dim_{t}"] for t in ("prior", "reconstruction", "diffusion"))
-    assert figures["bits_per_dim"] == pytest.approx(terms, rel=1e-9)
+    measurements = {
+        name: measurement.value for name, measurement in measured(EXACT[process]).items()
+    }
+    terms = sum(measurements[f"bits_per_dim_{t}"] for t in ("prior", "reconstruction", "diffusion"))
+    assert measurements["bits_per_dim"] == pytest.approx(terms, rel=1e-9)
 
 
 def test_masking_that_ends_early_pays_at_the_boundary():
     """With eps the boundary terms are N eps ln V each, as the formula says."""
-    figures = measured(Model(Masked(), Cosine(eps=1e-2)))
+    measurements = measured(Model(Masked(), Cosine(eps=1e-2)))
     for term in ("prior", "reconstruction"):
         wanted = 1e-2 * math.log2(3)
-        assert figures[f"bits_per_dim_{term}"].value == pytest.approx(wanted, rel=1e-6)
+        assert measurements[f"bits_per_dim_{term}"].value == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize("process", EXACT)
@@ -112,18 +114,18 @@ def test_the_batch_size_changes_no_question(process):
     """Noise is keyed by example and look."""
     one = measured(EXACT[process], looks=4, batch_size=1000)
     other = measured(EXACT[process], looks=4, batch_size=7)
-    for name, figure in one.items():
-        assert other[name].value == pytest.approx(figure.value, rel=1e-6, abs=1e-9)
+    for name, measurement in one.items():
+        assert other[name].value == pytest.approx(measurement.value, rel=1e-6, abs=1e-9)
         assert other[name].standard_error == pytest.approx(
-            figure.standard_error, rel=1e-4, abs=1e-9
+            measurement.standard_error, rel=1e-4, abs=1e-9
         )
 
 
 def test_the_standard_error_is_never_too_small():
     """One measurement differs from the next by no more than it says (even levels make it less)."""
     found = [measured(EXACT["masked"], looks=50, seed=k)["bits_per_dim"] for k in range(30)]
-    spread = torch.tensor([figure.value for figure in found]).std().item()
-    told = sum(figure.standard_error for figure in found) / len(found)
+    spread = torch.tensor([measurement.value for measurement in found]).std().item()
+    told = sum(measurement.standard_error for measurement in found) / len(found)
     assert spread < 1.2 * told
 
 
@@ -135,9 +137,9 @@ def test_even_levels_do_not_count_as_doubt(monkeypatch):
         return Bound(0 * nats, 0 * nats, nats)
 
     monkeypatch.setattr(module, "bound", known)
-    figure = measured(EXACT["masked"], looks=64)["bits_per_dim"]
-    assert figure.value == pytest.approx(20 / (2 * math.log(2)), rel=1e-3)
-    assert figure.standard_error < 0.02
+    measurement = measured(EXACT["masked"], looks=64)["bits_per_dim"]
+    assert measurement.value == pytest.approx(20 / (2 * math.log(2)), rel=1e-3)
+    assert measurement.standard_error < 0.02
 
 
 def test_the_standard_error_is_that_of_the_mean_over_examples(monkeypatch):
@@ -148,10 +150,10 @@ def test_the_standard_error_is_that_of_the_mean_over_examples(monkeypatch):
         return Bound(nats, 0 * nats, 0 * nats)
 
     monkeypatch.setattr(module, "bound", known)
-    figure = measured(EXACT["masked"], looks=2)["bits_per_dim"]
+    measurement = measured(EXACT["masked"], looks=2)["bits_per_dim"]
     each = STATES.repeat_interleave(COUNTS, 0).double().sum(1) / (2 * math.log(2))
-    assert figure.value == pytest.approx(each.mean().item())
-    assert figure.standard_error == pytest.approx(each.std().item() / math.sqrt(len(each)))
+    assert measurement.value == pytest.approx(each.mean().item())
+    assert measurement.standard_error == pytest.approx(each.std().item() / math.sqrt(len(each)))
 
 
 @pytest.mark.parametrize("own", [Cosine(), VPCosine(), VPCosine(eps=1e-5)])
@@ -182,8 +184,8 @@ def test_a_schedule_without_ends_is_kept():
 
 def test_few_examples_and_more_looks():
     """``limit`` takes some of the split, ``looks`` is stated."""
-    figure = measured(EXACT["masked"], limit=10, looks=3)["bits_per_dim"]
-    assert figure.of["split"] == "10 test examples" and figure.of["looks"] == 3
+    measurement = measured(EXACT["masked"], limit=10, looks=3)["bits_per_dim"]
+    assert measurement.of["split"] == "10 test examples" and measurement.of["looks"] == 3
 
 
 def test_without_a_model_there_is_no_bound():

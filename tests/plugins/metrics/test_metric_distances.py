@@ -57,34 +57,36 @@ def kernel_distance(x, y):
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_fid_is_the_frechet_distance(split):
     """torchmetrics' sums and scipy's matrix root give the same number for either reference."""
-    figure = measured(FID(LINEAR))[f"fid_{split}"]
+    measurement = measured(FID(LINEAR))[f"fid_{split}"]
     real = vectors(DATA.split(split).take(torch.arange(len(DATA.split(split)))).x)
-    assert figure.value == pytest.approx(frechet(real, vectors(SAMPLES)), rel=1e-9)
+    assert measurement.value == pytest.approx(frechet(real, vectors(SAMPLES)), rel=1e-9)
 
 
 def test_the_floor_of_fid_is_that_between_the_splits():
-    """What real data gets is stated beside the figure."""
+    """What real data gets is stated beside the measurement."""
     train = vectors(DATA.split("train").take(torch.arange(120)).x)
     test = vectors(DATA.split("test").take(torch.arange(60)).x)
-    for figure in measured(FID(LINEAR)).values():
-        assert figure.floor == pytest.approx(frechet(train, test), rel=1e-9)
-        assert figure.better == "lower"
+    for measurement in measured(FID(LINEAR)).values():
+        assert measurement.floor == pytest.approx(frechet(train, test), rel=1e-9)
+        assert measurement.better == "lower"
 
 
 def test_test_images_as_samples_get_the_floor():
     """A model that draws the test split itself has the floor as its FID against train."""
-    figures = measured(FID(LINEAR), DATA.split("test").take(torch.arange(60)).x)
-    assert figures["fid_train"].value == pytest.approx(figures["fid_train"].floor, rel=1e-9)
-    assert figures["fid_test"].value == pytest.approx(0, abs=1e-6)
+    measurements = measured(FID(LINEAR), DATA.split("test").take(torch.arange(60)).x)
+    assert measurements["fid_train"].value == pytest.approx(
+        measurements["fid_train"].floor, rel=1e-9
+    )
+    assert measurements["fid_test"].value == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_kid_is_the_unbiased_discrepancy(split):
     """In one block KID is the plain estimator over all pairs."""
-    figure = measured(KID(LINEAR))[f"kid_{split}"]
+    measurement = measured(KID(LINEAR))[f"kid_{split}"]
     real = vectors(DATA.split(split).take(torch.arange(len(DATA.split(split)))).x)
-    assert figure.value == pytest.approx(kernel_distance(vectors(SAMPLES), real), rel=1e-9)
-    assert figure.standard_error > 0
+    assert measurement.value == pytest.approx(kernel_distance(vectors(SAMPLES), real), rel=1e-9)
+    assert measurement.standard_error > 0
 
 
 def test_kid_is_that_of_torchmetrics():
@@ -159,9 +161,9 @@ def score(logits):
 
 def test_the_inception_score_is_its_definition():
     """exp of the mean KL between each prediction and the mean prediction."""
-    figure = measured(InceptionScore(LINEAR))["is"]
-    assert figure.value == pytest.approx(score(NETWORK(SAMPLES)[1].numpy()), rel=1e-9)
-    assert figure.better == "higher"
+    measurement = measured(InceptionScore(LINEAR))["is"]
+    assert measurement.value == pytest.approx(score(NETWORK(SAMPLES)[1].numpy()), rel=1e-9)
+    assert measurement.better == "higher"
 
 
 def test_the_inception_score_is_that_of_torchmetrics():
@@ -228,16 +230,16 @@ def test_built_in_metrics_keep_the_laws(build):
 @settings(max_examples=8)
 @given(batch=st.integers(1, 90), block=st.integers(2, 100))
 def test_streaming_and_one_shot_agree(batch, block):
-    """However the samples come, every figure and error is that of all at once."""
+    """However the samples come, every measurement and error is that of all at once."""
     for build in (
         lambda: FID(LINEAR),
         lambda: KID(LINEAR, block=block),
         lambda: InceptionScore(LINEAR, splits=4),
     ):
         whole, parts = measured(build()), measured(build(), batch=batch)
-        for name, figure in whole.items():
-            assert parts[name].value == pytest.approx(figure.value, rel=1e-7, abs=1e-7)
-            one, other = parts[name].standard_error, figure.standard_error
+        for name, measurement in whole.items():
+            assert parts[name].value == pytest.approx(measurement.value, rel=1e-7, abs=1e-7)
+            one, other = parts[name].standard_error, measurement.standard_error
             assert one == other or one == pytest.approx(other, rel=1e-6)
 
 

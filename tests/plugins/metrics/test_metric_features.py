@@ -167,7 +167,7 @@ def test_inception_comes_out_of_a_file_and_states_its_hash(scripted):
 
 
 def test_a_known_file_is_named(scripted, monkeypatch):
-    """The hash is compared with those of files known to give the published figures."""
+    """The hash is compared with those of files known to give the published measurements."""
     digest = hashlib.sha256(scripted.read_bytes()).hexdigest()
     monkeypatch.setattr(inception_module, "KNOWN", {digest: "a good place"})
     assert Inception(Pictures(), str(scripted)).protocol()["features_file"] == "a good place"
@@ -249,11 +249,13 @@ def test_a_network_takes_options(scripted):
     assert metric.features == whole
 
 
-def test_figures_state_the_network():
-    """Name and hash stand beside every figure."""
+def test_measurements_state_the_network():
+    """Name and hash stand beside every measurement."""
     metric = FID(LINEAR)
     metric.prepare(Subject(Pictures()))
     metric.update(pictures(20, seed=9)[0], None)
-    for figure in metric.compute().values():
-        assert figure.of["features"] == "linear" and len(figure.of["features_sha256"]) == 16
-        assert figure.of["against"].endswith("examples")
+    for measurement in metric.compute().values():
+        assert (
+            measurement.of["features"] == "linear" and len(measurement.of["features_sha256"]) == 16
+        )
+        assert measurement.of["against"].endswith("examples")

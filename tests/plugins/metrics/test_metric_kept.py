@@ -28,10 +28,10 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def figures(metric, data=None, **options):
+def measurements(metric, data=None, **options):
     metric.prepare(Subject(data or Pictures(), **options))
     metric.update(SAMPLES, None)
-    return {name: attrs.astuple(figure)[:4] for name, figure in metric.compute().items()}
+    return {name: attrs.astuple(measurement)[:4] for name, measurement in metric.compute().items()}
 
 
 def files(cache):
@@ -41,57 +41,57 @@ def files(cache):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_second_time_only_samples_are_looked_at(metric, cache, monkeypatch):
-    """Features and distances of 40 samples, none of real examples; the same figures."""
-    first, seen = figures(metric()), []
+    """Features and distances of 40 samples, none of real examples; the same measurements."""
+    first, seen = measurements(metric()), []
     for owner, name in ((Eye, "__call__"), (Train, "distance")):
         plain = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *a, f=plain: seen.append(len(a[1])) or f(*a))
-    assert figures(metric()) == first
+    assert measurements(metric()) == first
     assert seen == [40]
     assert len(files(cache)) == 1
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_what_is_kept_is_what_it_was_made_of(metric, cache):
-    """Other examples, another batch size: another file, and the other figures."""
-    first = figures(metric())
-    other = figures(metric(), Pictures(shift=1))
+    """Other examples, another batch size: another file, and the other measurements."""
+    first = measurements(metric())
+    other = measurements(metric(), Pictures(shift=1))
     assert other != first
-    figures(metric(), batch_size=7)
+    measurements(metric(), batch_size=7)
     assert len(files(cache)) == 3
-    assert figures(metric(), Pictures(shift=1)) == other
+    assert measurements(metric(), Pictures(shift=1)) == other
 
 
 def test_settings_belong_to_the_key(cache):
     """A smaller reference has its own file."""
-    assert figures(KID()) != figures(KID(reference_limit=30))
-    figures(InceptionScore())
-    figures(InceptionScore(splits=2))
+    assert measurements(KID()) != measurements(KID(reference_limit=30))
+    measurements(InceptionScore())
+    measurements(InceptionScore(splits=2))
     assert len(files(cache)) == 4
 
 
 def test_code_belongs_to_the_key(cache, monkeypatch):
     """After a change of the metric's own file nothing old is believed."""
-    figures(FID())
+    measurements(FID())
     monkeypatch.setattr(kept, "code_digest", lambda file: "changed")
-    figures(FID())
+    measurements(FID())
     assert len(files(cache)) == 2
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_damaged_file_is_made_again(metric, cache):
     """A cut file is neither an error nor believed."""
-    first = figures(metric())
+    first = measurements(metric())
     (file,) = files(cache)
     whole = file.read_bytes()
     file.write_bytes(whole[:60])
-    assert figures(metric()) == first
+    assert measurements(metric()) == first
     assert file.read_bytes() == whole
 
 
 def test_nothing_is_kept_of_a_network_whose_code_is_not_known(cache):
     """A reference names code that may change under the same weights."""
-    figures(FID(LINEAR))
+    measurements(FID(LINEAR))
     assert not files(cache)
 
 

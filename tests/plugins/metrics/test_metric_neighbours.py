@@ -35,20 +35,20 @@ def nearest(samples):
 def test_distances_are_those_of_brute_force():
     """Mean and least distance, of samples and of the test split beside them."""
     samples = pictures(40, seed=77)[0]
-    figures = measured(samples)
-    assert figures["neighbours_mean"].value == pytest.approx(nearest(samples).mean(), rel=1e-6)
-    assert figures["neighbours_least"].value == pytest.approx(nearest(samples).min(), rel=1e-6)
-    assert figures["neighbours_mean"].floor == pytest.approx(nearest(TEST).mean(), rel=1e-6)
-    assert figures["neighbours_least"].floor == pytest.approx(nearest(TEST).min(), rel=1e-6)
+    measurements = measured(samples)
+    assert measurements["neighbours_mean"].value == pytest.approx(nearest(samples).mean(), rel=1e-6)
+    assert measurements["neighbours_least"].value == pytest.approx(nearest(samples).min(), rel=1e-6)
+    assert measurements["neighbours_mean"].floor == pytest.approx(nearest(TEST).mean(), rel=1e-6)
+    assert measurements["neighbours_least"].floor == pytest.approx(nearest(TEST).min(), rel=1e-6)
     error = nearest(samples).std() / np.sqrt(40)
-    assert figures["neighbours_mean"].standard_error == pytest.approx(error, rel=1e-5)
+    assert measurements["neighbours_mean"].standard_error == pytest.approx(error, rel=1e-5)
 
 
 def test_a_model_that_copies_is_found_out():
     """Training examples as samples: distance zero, all of them copied."""
-    figures = measured(TRAIN[:50])
-    assert figures["neighbours_mean"].value == 0
-    assert figures["neighbours_copied"].value == 1
+    measurements = measured(TRAIN[:50])
+    assert measurements["neighbours_mean"].value == 0
+    assert measurements["neighbours_copied"].value == 1
 
 
 def test_a_copy_has_distance_zero_however_many_values_it_has():
@@ -60,9 +60,9 @@ def test_a_copy_has_distance_zero_however_many_values_it_has():
 
 def test_a_model_like_the_data_is_not_accused():
     """Fresh examples are copied about as rarely as test examples are."""
-    figures = measured(pictures(2000, seed=5)[0])
-    assert figures["neighbours_copied"].value < 0.1
-    assert figures["neighbours_copied"].floor <= 0.02
+    measurements = measured(pictures(2000, seed=5)[0])
+    assert measurements["neighbours_copied"].value < 0.1
+    assert measurements["neighbours_copied"].floor <= 0.02
 
 
 def test_a_train_split_too_large_to_keep_gives_the_same(monkeypatch):

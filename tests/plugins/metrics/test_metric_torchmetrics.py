@@ -32,35 +32,41 @@ def test_a_metric_of_pictures_is_shown_the_samples():
     theirs, real = TotalVariation(reduction="mean"), TotalVariation(reduction="mean")
     theirs.update(SAMPLES.movedim(-1, 1) / 4)
     real.update(DATA.split("test").take(torch.arange(60)).x.movedim(-1, 1) / 4)
-    figure = measured(TorchMetrics(VARIATION, {"reduction": "mean"}))["total_variation"]
-    assert figure.value == pytest.approx(float(theirs.compute()), rel=1e-6)
-    assert figure.floor == pytest.approx(float(real.compute()), rel=1e-6)
-    assert figure.better == "lower"
-    assert figure.of == {"class": VARIATION, "pictures": "0 to 1", "options": "reduction: mean"}
+    measurement = measured(TorchMetrics(VARIATION, {"reduction": "mean"}))["total_variation"]
+    assert measurement.value == pytest.approx(float(theirs.compute()), rel=1e-6)
+    assert measurement.floor == pytest.approx(float(real.compute()), rel=1e-6)
+    assert measurement.better == "lower"
+    assert measurement.of == {
+        "class": VARIATION,
+        "pictures": "0 to 1",
+        "options": "reduction: mean",
+    }
 
 
 @pytest.mark.parametrize(("form", "top"), [("float", 1), ("uint8", 255)])
 def test_pictures_are_floats_or_bytes(form, top):
     """From 0 to 1, or from 0 to 255."""
-    (figure,) = measured(TorchMetrics("torchmetrics.MaxMetric", pictures=form)).values()
-    assert figure.value == top and figure.of["pictures"] == f"0 to {top}"
+    (measurement,) = measured(TorchMetrics("torchmetrics.MaxMetric", pictures=form)).values()
+    assert measurement.value == top and measurement.of["pictures"] == f"0 to {top}"
 
 
 def test_a_metric_of_two_sets_is_shown_features():
     """Its FID through a feature network is ours, with the same floor."""
     ours = measured(FID(LINEAR))["fid_train"]
-    figure = measured(TorchMetrics(DISTANCE, features=LINEAR))["frechet_inception_distance"]
-    assert (figure.value, figure.floor) == pytest.approx((ours.value, ours.floor), rel=1e-9)
-    assert figure.better == "lower" and figure.of["against"] == "120 train examples"
-    assert figure.of["features"] == "linear"
+    measurement = measured(TorchMetrics(DISTANCE, features=LINEAR))["frechet_inception_distance"]
+    assert (measurement.value, measurement.floor) == pytest.approx(
+        (ours.value, ours.floor), rel=1e-9
+    )
+    assert measurement.better == "lower" and measurement.of["against"] == "120 train examples"
+    assert measurement.of["features"] == "linear"
 
 
-def test_several_numbers_are_several_figures():
+def test_several_numbers_are_several_measurements():
     """KID's mean over subsets and its spread; drawn with the evaluation's seed."""
     options = {"subset_size": 50, "subsets": 3}
     first, second = (measured(TorchMetrics(KERNEL, options, features=LINEAR)) for _ in range(2))
     assert list(first) == ["kernel_inception_distance_1", "kernel_inception_distance_2"]
-    assert [figure.better for figure in first.values()] == ["lower", None]
+    assert [measurement.better for measurement in first.values()] == ["lower", None]
     assert first == second
 
 
@@ -75,7 +81,7 @@ def test_they_keep_the_laws_of_a_metric(metric):
 
 
 def test_several_of_them_are_measured_together():
-    """The same component with other figures is no repetition; the same twice is."""
+    """The same component with other measurements is no repetition; the same twice is."""
     mean = f"{{name: torchmetrics, metric: {MEAN}}}"
     built = EvaluationProtocol(
         metrics=(mean, {"name": "torchmetrics", "metric": VARIATION})

@@ -77,7 +77,7 @@ def test_samples_come_back_as_images(tmp_path):
 
 
 def test_the_configs_values_are_hparams(tmp_path):
-    """Every choice by its path, beside the figure the run ended with."""
+    """Every choice by its path, beside the measurement the run ended with."""
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
     observe(tmp_path)
