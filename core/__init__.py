@@ -79,12 +79,15 @@ if TYPE_CHECKING:
     from .registry.kinds import KINDS, Kind
     from .registry.reference import find_reference, is_reference
     from .registry.trust import Origin, refuse_if_forbidden
+    from .runs.changes import check_unchanged
     from .runs.checkpoint import Checkpoint
     from .runs.devices import check_device, place
-    from .runs.folder import RunError, RunFolder, check_unchanged, provenance, remember_code
+    from .runs.folder import RunFolder
     from .runs.lend import lend_training
     from .runs.load import Loaded, load_run
+    from .runs.provenance import provenance, remember_code
     from .runs.ranks import Ranks
+    from .runs.run_error import RunError
     from .sampling.drawing import Labels, draw
     from .sampling.picture import has_picture, pixels, save_png, tiled
     from .sampling.write import sample_run
@@ -145,7 +148,10 @@ _PUBLIC = {
     "config.yaml_reader": "write_yaml",
     "runs.checkpoint": "Checkpoint",
     "runs.devices": "check_device place",
-    "runs.folder": "RunError RunFolder check_unchanged provenance remember_code",
+    "runs.changes": "check_unchanged",
+    "runs.folder": "RunFolder",
+    "runs.provenance": "provenance remember_code",
+    "runs.run_error": "RunError",
     "runs.lend": "lend_training",
     "runs.load": "Loaded load_run",
     "runs.ranks": "Ranks",

@@ -16,38 +16,28 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
-from importlib import metadata
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from ..config.sections import Config, dump_yaml, load_config, named_component, to_plain
-from ..config.spec import ComponentSpec
+from ..config.sections import Config, dump_yaml, load_config, named_component
 from ..errors import ElbowroomError
 from ..files.atomic import replace_file
-from ..files.json_file import JSONFileError, is_count, is_number, parse_json, read_json
+from ..files.json_file import JSONFileError, read_json
 from ..files.lock import LOCK, locked
 from ..registry.component import Owner
-from ..registry.trust import Origin, remember
+from ..registry.trust import Origin
 from .checkpoint import Checkpoint, Unusable, best, checkpoints, clean, look, undamaged
-
-_WHEN = ("steps", "log_every", "save_every", "keep", "milestones", "evaluate_every")
-MAY_CHANGE = frozenset(f"train.{key}" for key in _WHEN)
-"""What may differ when a run goes on: how long it is, and what is written when."""
+from .log_file import LogFile
+from .provenance import code_of, provenance, suppliers
+from .run_error import RunError, disk_errors_told
 
 _CONFIG = "config.yaml"
-_VERSIONS = ("elbowroom", "torch", "numpy", "safetensors")
-
-
-class RunError(ElbowroomError):
-    """A run folder that cannot be used as asked."""
 
 
 @attrs.frozen
@@ -75,7 +65,7 @@ class RunFolder:
         """A new run's folder, with its config; one in use is refused."""
         folder = cls(Path(path))
         folder.check_free()
-        with _writing(folder.path):
+        with disk_errors_told(folder.path):
             folder.path.mkdir(parents=True, exist_ok=True)
             folder.rewrite(config)  # its config comes last: now it is a run
         return folder
@@ -89,7 +79,7 @@ class RunFolder:
                 f"{self.path} has a run already, at step {step}: go on with --resume {self.path}, "
                 "or choose another folder"
             )
-        with _writing(self.path):
+        with disk_errors_told(self.path):
             there = list(self.path.iterdir()) if self.path.exists() else []
         if any(not _ours(path.name) for path in there):
             raise RunError(f"{self.path} is not empty and not a run: choose another folder")
@@ -111,7 +101,7 @@ class RunFolder:
         A run writes down the schedule its process chose. One that did not is older than processes
         that choose its ends, and was trained on the schedule's own.
         """
-        vouched = () if like is None else tuple(_suppliers(like).values())
+        vouched = () if like is None else tuple(suppliers(like).values())
         origin = Origin("run", self.path, self._owners(), vouched, self.trusted)
         found = load_config(self.path / _CONFIG, overrides, origin=origin)
         if found.schedule is None:
@@ -128,11 +118,11 @@ class RunFolder:
 
     def recorded(self, config: Config) -> bool:
         """Is its provenance that of ``config``, whatever the versions?"""
-        return _code(self._owners()) == _code(_suppliers(config))
+        return code_of(self._owners()) == code_of(suppliers(config))
 
     def rewrite(self, config: Config) -> None:
         """Keep a config that differs in what may change: the next sitting begins with it."""
-        with _writing(self.path):
+        with disk_errors_told(self.path):
             if not self.recorded(config):
                 text = json.dumps(provenance(config), indent=1)
                 replace_file(self.path / "provenance.json", text.encode())
@@ -155,7 +145,7 @@ class RunFolder:
         The last that is good: one that is damaged is left aside with a warning. Where there were
         checkpoints and none can be used, the run is refused rather than begun anew over them.
         """
-        self._refuse_broken_lines()
+        LogFile(self.log).refuse_broken_lines()
         found, broken = look(self.checkpoints)
         newer = [one for one in broken if one.newer]
         if newer:
@@ -193,7 +183,7 @@ class RunFolder:
                 f"{self.path} has a good checkpoint, of step {good.step}: leave --restart out to "
                 "go on from it, or choose another folder"
             )
-        with _writing(self.path):
+        with disk_errors_told(self.path):
             if self.checkpoints.exists():
                 self.checkpoints.rename(_unused(self.path / "checkpoints-left"))
             self._saved.unlink(missing_ok=True)
@@ -205,70 +195,27 @@ class RunFolder:
     def note_saved(self, step: int) -> None:
         """Leave word, once, that there is a checkpoint: from now on its loss would be one."""
         if not self._saved.exists():
-            with _writing(self.path):
+            with disk_errors_told(self.path):
                 replace_file(self._saved, json.dumps({"first": step}).encode())
 
     # -- the log
 
     def rows(self) -> list[dict[str, Any]]:
-        """The log; a line that cannot be read is left out with a warning."""
-        rows, broken = self._log()
-        for number, reason in broken.items():
-            warnings.warn(f"{self.log}, line {number} is left out: {reason}", stacklevel=2)
-        return rows
-
-    def _log(self) -> tuple[list[dict[str, Any]], dict[int, str]]:
-        """The rows of the log, and what is wrong with the lines that are none."""
-        try:
-            lines = self.log.read_bytes().splitlines() if self.log.exists() else []
-        except OSError as error:
-            raise RunError(f"cannot read {self.log}: {error.strerror}") from error
-        read = {number: _row(line) for number, line in enumerate(lines, 1)}
-        broken = {number: row for number, row in read.items() if isinstance(row, str)}
-        return [row for row in read.values() if not isinstance(row, str)], broken
-
-    def _refuse_broken_lines(self) -> None:
-        """Only the last line may be one that cannot be read."""
-        rows, broken = self._log()
-        for number, reason in broken.items():
-            if number != len(rows) + len(broken):
-                raise RunError(
-                    f"{self.log}, line {number} cannot be read: {reason}; mend it, or delete the "
-                    "line to go on without it"
-                )
+        """What was logged; a line that cannot be read is left out with a warning."""
+        return LogFile(self.log).rows()
 
     def append(self, row: Mapping[str, Any]) -> bytes:
         """One line of the log; what was written."""
-        line = _line(row)
-        if self.log.is_symlink():  # a stranger's run may hold any link
-            raise RunError(f"{self.log} is a link, and a run writes through none: take it away")
-        with _writing(self.log), self.log.open("ab") as file:
-            file.write(line)
-        return line
+        return LogFile(self.log).append(row)
 
     def rewind(self, step: int, recorded: Mapping[str, Any] | None = None) -> None:
         """Make the folder that of a run at ``step``: what was logged later will be logged again.
 
-        The last line may have been cut short by a kill, and is logged again too. Another one that
-        cannot be read would be lost: the run is refused until somebody has looked at it. Where the
-        log is not as it was ``recorded`` at this step, a warning says so: no weight depends on it.
+        ``recorded`` is what a checkpoint of this step says of the log.
         """
-        self._refuse_broken_lines()
-        rows, broken = self._log()
-        for number, reason in broken.items():
-            words = f"{self.log}, line {number} cannot be read: {reason}"
-            warnings.warn(f"{words}; it was cut short and is dropped", stacklevel=2)
-        kept = LogSoFar([_line(row) for row in rows if row["step"] <= step])
-        if recorded is not None and kept.record() != recorded:
-            warnings.warn(
-                f"{self.log} is not what was written: {kept.record()['lines']} lines up to step "
-                f"{step}, where {recorded.get('lines')} were",
-                stacklevel=2,
-            )
-        with _writing(self.path):
+        LogFile(self.log).rewind(step, recorded)
+        with disk_errors_told(self.path):
             clean(self.checkpoints)
-            if self.log.exists():
-                replace_file(self.log, b"".join(kept.lines))
 
     @contextmanager
     def locked(self, patience: float = 0.0) -> Iterator[None]:
@@ -279,45 +226,6 @@ class RunFolder:
             except ElbowroomError as error:
                 raise RunError(str(error)) from error
             yield
-
-
-class LogSoFar:
-    """Lines of a log and their digest, as a checkpoint writes it down."""
-
-    def __init__(self, lines: Sequence[bytes] = ()) -> None:
-        self.lines, self._digest, self._count = lines, sha256(), 0
-        for line in lines:
-            self.add(line)
-
-    @classmethod
-    def of(cls, log: Path) -> LogSoFar:
-        """That of the log as it is."""
-        found = cls(log.read_bytes().splitlines(keepends=True) if log.exists() else ())
-        found.lines = ()  # the digest is all that is needed from here on
-        return found
-
-    def add(self, line: bytes) -> None:
-        """One more line."""
-        self._digest.update(line)
-        self._count += 1
-
-    def record(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"lines": self._count, "sha256": self._digest.hexdigest()}
-
-
-def _line(row: Mapping[str, Any]) -> bytes:
-    """The one way to write a row: reading a line and writing it again changes nothing."""
-    return json.dumps(row).encode() + b"\n"
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Whatever the disk says is told in a sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise RunError(f"cannot write to {path}: {error.strerror}") from error
 
 
 def _told(broken: Sequence[Unusable]) -> str:
@@ -333,143 +241,3 @@ def _unused(path: Path) -> Path:
 def _ours(name: str) -> bool:
     """Is it what a run leaves that was killed before it became one?"""
     return name in ("provenance.json", LOCK) or (name.startswith(".") and ".partial-" in name)
-
-
-def _row(line: bytes) -> dict[str, Any] | str:
-    """A line of the log: a step, measurements and curves; or what is wrong with it."""
-    try:
-        row = parse_json(line)
-    except ValueError as error:
-        return str(error)
-    if not isinstance(row, dict) or not is_count(row.get("step")):
-        return "it says no step"
-    curves = row.get("curves", {})
-    wrong = [key for key, value in row.items() if key != "curves" and not _is_measurement(value)]
-    if wrong or not isinstance(curves, dict) or not all(map(_is_curve, curves.values())):
-        return f"{wrong[0] if wrong else 'curves'} is no number"
-    return row
-
-
-def _is_measurement(value: Any) -> bool:
-    return value is None or is_number(value)
-
-
-def _is_curve(value: Any) -> bool:
-    """[x, y], numbers each."""
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(isinstance(axis, list) and all(map(is_number, axis)) for axis in value)
-        and len(value[0]) == len(value[1])
-    )
-
-
-# -- who supplied what
-
-
-def provenance(config: Config) -> dict[str, Any]:
-    """Who supplied each component, by its path in the config, and the versions of what runs."""
-    return {
-        "components": {path: owner.record() for path, owner in _suppliers(config).items()},
-        "versions": {"python": platform.python_version()}
-        | {name: metadata.version(name) for name in _VERSIONS},
-        "platform": platform.platform(),
-    }
-
-
-def remember_code(config: Config) -> None:
-    """Whoever trains with code trusts it: from now on it needs no word (registry.trust)."""
-    remember(_suppliers(config).values())
-
-
-def _suppliers(config: Config) -> dict[str, Owner]:
-    return {spec.path: spec.component.owner for spec in _specs(config) if spec.component}
-
-
-def _code(owners: Mapping[str, Owner]) -> dict[str, Any]:
-    return {key: (own.distribution, own.path, own.sha256) for key, own in owners.items()}
-
-
-def _specs(value: Any) -> Iterator[ComponentSpec]:
-    """Every component in a config, those inside others too."""
-    if isinstance(value, ComponentSpec):
-        yield value
-        yield from _specs(dict(value.options))
-    elif attrs.has(type(value)):
-        for field in attrs.fields(type(value)):
-            yield from _specs(getattr(value, field.name))
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _specs(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _specs(item)
-
-
-def check_unchanged(now: Config | Mapping[str, Any], then: Mapping[str, Any], where: str) -> None:
-    """Refuse to go on with another config, :data:`MAY_CHANGE` aside, saying which keys differ."""
-    new = json.loads(json.dumps(to_plain(now) if isinstance(now, Config) else now))
-    if new.get("schedule") is None or then.get("schedule") is None:  # one left it to the process
-        new, then = {**new, "schedule": None}, {**then, "schedule": None}
-    differing = [
-        f"  {key}: {_show(a)} in the run, {_show(b)} now"
-        for key, a, b in _differences(then, new)
-        if not _may_change(key)
-    ]
-    if differing:
-        raise RunError(
-            f"{where} was made with another config; resuming can change only "
-            f"{', '.join(sorted(MAY_CHANGE))}:\n" + "\n".join(differing)
-        )
-
-
-def in_todays_form(record: Any, like: Any) -> Any:
-    """A config as an older version wrote it, as this one would.
-
-    ``like`` is the same config read today: it has the options that were not known then, and may
-    have a component with options where there was only a name.
-    """
-    if isinstance(like, Mapping) and isinstance(record, str) and record == like.get("name"):
-        return like
-    if not isinstance(record, Mapping) or not isinstance(like, Mapping):
-        return record
-    known = {key: in_todays_form(value, like.get(key)) for key, value in record.items()}
-    return {**{key: value for key, value in like.items() if key not in record}, **known}
-
-
-def warn_of_changes(now: Config, checkpoint: Checkpoint) -> None:
-    """Say where a run's config is another than the one its checkpoint was made with.
-
-    What only one of them knows is an option of another version, and says nothing.
-    """
-    then, new = checkpoint.state.config or {}, json.loads(json.dumps(to_plain(now)))
-    if then.get("schedule") is None:  # it was left to the process
-        new = {**new, "schedule": None}
-    for key, a, b in _differences(in_todays_form(then, new), new):
-        if _Absent not in (a, b) and not _may_change(key):
-            warnings.warn(
-                f"{_CONFIG} was changed after {checkpoint.path.name} was saved: "
-                f"{key} is {_show(b)}, and was {_show(a)}",
-                stacklevel=3,
-            )
-
-
-def _may_change(key: str) -> bool:
-    return any(key == free or key.startswith(f"{free}.") for free in MAY_CHANGE)
-
-
-class _Absent:
-    """Stands for a key that is not there."""
-
-
-def _show(value: Any) -> str:
-    return "absent" if value is _Absent else json.dumps(value, default=str)
-
-
-def _differences(a: Any, b: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        for key in [*a, *(key for key in b if key not in a)]:
-            inner = f"{path}.{key}" if path else str(key)
-            yield from _differences(a.get(key, _Absent), b.get(key, _Absent), inner)
-    elif a != b:
-        yield path, a, b

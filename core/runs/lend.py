@@ -16,7 +16,8 @@ from ..config.sections import Config, to_plain
 from ..errors import ElbowroomError
 from ..files.atomic import atomic_folder, replace_file
 from .checkpoint import checkpoints, clean, prune
-from .folder import RunFolder, provenance
+from .folder import RunFolder
+from .provenance import provenance
 
 
 def lend_training(source: RunFolder, run: RunFolder, config: Config) -> None:

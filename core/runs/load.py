@@ -13,6 +13,7 @@ from ..config.sections import Config
 from ..contracts.dataset import DataSpec
 from ..errors import ElbowroomError
 from ..objective.diffusion import Diffusion, ends_of
+from .changes import warn_of_changes
 from .checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -22,7 +23,7 @@ from .checkpoint import (
     undamaged,
 )
 from .devices import place
-from .folder import RunFolder, warn_of_changes
+from .folder import RunFolder
 
 
 @attrs.frozen(eq=False)

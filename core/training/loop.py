@@ -35,7 +35,8 @@ from ..runs.checkpoint import (
 from ..runs.checkpoint import (
     best as best_of,
 )
-from ..runs.folder import LogSoFar, RunFolder
+from ..runs.folder import RunFolder
+from ..runs.log_file import LogSoFar
 from ..runs.ranks import Ranks, whole
 from ..runs.state import VALIDATION, State
 from .non_finite import NonFiniteError, dump, not_finite, numbers

@@ -18,16 +18,12 @@ from ..config.sections import Config, load_config, to_plain
 from ..objective.diffusion import Diffusion
 from ..objective.loss import Losses
 from ..randomness.generators import kept_generators
+from ..runs.changes import check_unchanged, in_todays_form
 from ..runs.checkpoint import look, named_tensors, read_tensors, restore
-from ..runs.folder import (
-    RunError,
-    RunFolder,
-    check_unchanged,
-    in_todays_form,
-    provenance,
-    remember_code,
-)
+from ..runs.folder import RunFolder
+from ..runs.provenance import provenance, remember_code
 from ..runs.ranks import Ranks, process_group
+from ..runs.run_error import RunError
 from ..runs.state import State
 from .loop import RunResult, Start, check_run, fit_checked
 from .observers import Observers

@@ -23,8 +23,9 @@ from elbowroom.cli import (
 )
 
 if TYPE_CHECKING:
-    from .comparison import Cell, Comparison, State
+    from .comparison import Cell, Comparison
     from .decimals import Column
+    from .running import State
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
 Overrides = Annotated[
@@ -88,7 +89,8 @@ def compare(
     """
     from elbowroom import EvaluationProtocol, check_device, parse_spec
 
-    from .comparison import Axis, Comparison, parse_skip, refuse_broken
+    from .axes import Axis, parse_skip
+    from .comparison import Comparison, refuse_broken
     from .run import run_cells
 
     protocol = EvaluationProtocol(
@@ -243,7 +245,7 @@ def print_results(results: Mapping[str, Any]) -> None:
 def _measurements_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
-    from .results import (
+    from .presentation import (
         best_of,
         column_of,
         floor_of,
@@ -294,7 +296,7 @@ def _cell(column: Column, measurement: Mapping[str, Any] | None, *, bold: bool) 
 
 
 def _legend(results: Mapping[str, Any]) -> str:
-    from .results import condition_of
+    from .presentation import condition_of
 
     several = len(results["seeds"]) > 1
     spread = (
@@ -339,7 +341,7 @@ def _by_value(said: Mapping[str, Any]) -> str:
 def _paper_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
-    from .results import paper_columns
+    from .presentation import paper_columns
 
     paper, columns = results["paper"], paper_columns(results)
     listing = table(

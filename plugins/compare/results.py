@@ -1,4 +1,4 @@
-"""What a comparison found: plain data, and its tables.
+"""What a comparison found: plain data.
 
     points       one for each point of the grid: values, seed, status, measurements, budget, folder
     groups       points that differ in the seed alone: mean and standard deviation of measurements,
@@ -13,42 +13,28 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import attrs
-import torch
 from elbowroom import (
     Config,
-    Display,
     ElbowroomError,
-    LossCurve,
     RunFolder,
-    build_parts,
-    certify,
     finite,
     is_vacuous,
-    levels_at,
-    settled,
-    slack_on_run,
     to_plain,
-    write_atomically,
 )
 
-from .comparison import Cell, Comparison, State
-from .decimals import Column
+from .comparison import Cell, Comparison
 from .differences import differences
+from .loss_curves import curves_of, weighting_of
 from .paper_table import OURS, ROWS, SETTING
+from .running import State
 
 FORMAT = 1
-_POINTS = 240  # of a curve that is drawn
 
 
 def collect(
@@ -138,10 +124,10 @@ def _group(same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
             for name in names
         },
         "budget": _budget(config, done),
-        "weighting": _weighting(config, runs),
+        "weighting": weighting_of(config, runs),
         "names": {} if config is None else _names(config),
         "milestones": judged,
-        "curves": {**_curves(runs), **_milestone_curves(judged)},
+        "curves": {**curves_of(runs), **_milestone_curves(judged)},
         "shown": next((p["name"] for p in done if p["reverse"]), None),
     }
 
@@ -250,83 +236,6 @@ def budgets(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"same": same, "different": different}
 
 
-# -- curves
-
-
-def _curves(runs: Sequence[RunFolder]) -> dict[str, Any]:
-    """Over seeds: each curve the mean of those that have a value at the same place."""
-    logs = [run.rows() for run in runs]
-    return {
-        "loss": _mean_curve([_scalar(rows, "loss") for rows in logs]),
-        "train_bits_per_dim": _mean_curve([_scalar(rows, "bits_per_dim") for rows in logs]),
-        "bits_per_dim": _mean_curve([_scalar(rows, "validation/bits_per_dim") for rows in logs]),
-        "loss_by_level": _mean_curve([_by_level(rows, "loss_by_level") for rows in logs]),
-        "elbo_by_level": _mean_curve([_by_level(rows, "elbo_by_level") for rows in logs]),
-    }
-
-
-def _scalar(rows: Iterable[Mapping[str, Any]], name: str) -> dict[float, float]:
-    return {row["step"]: row[name] for row in rows if row.get(name) is not None}
-
-
-def _by_level(rows: Sequence[Mapping[str, Any]], name: str) -> dict[float, float]:
-    """The curve over lambda, averaged over the last quarter of the run: one window is noisy."""
-    with_curve = [row for row in rows if name in row.get("curves", {})]
-    if not with_curve:
-        return {}
-    end = with_curve[-1]["step"]
-    late = [row["curves"][name] for row in with_curve if row["step"] > 0.75 * end]
-    x = late[-1][0]
-    return {at: statistics.fmean(curve[1][k] for curve in late) for k, at in enumerate(x)}
-
-
-def _mean_curve(curves: Sequence[Mapping[float, float]]) -> list[list[float]] | None:
-    """[x, y], the mean over ``curves`` wherever all of them have a value; thinned if long."""
-    curves = [curve for curve in curves if curve]
-    if not curves:
-        return None
-    shared = sorted(set(curves[0]).intersection(*curves[1:]))
-    step = max(1, math.ceil(len(shared) / _POINTS))
-    kept = shared[::step] if (len(shared) - 1) % step == 0 else [*shared[::step], shared[-1]]
-    return [kept, [statistics.fmean(curve[x] for curve in curves) for x in kept]]
-
-
-def _weighting(config: Config | None, runs: Sequence[RunFolder]) -> dict[str, Any] | None:
-    """The weighting's shape over time, whether it is a bound, and if not, how far by a run."""
-    if config is None:
-        return None
-    config = settled(config, None)  # already so where the data could be read
-    assert config.schedule is not None
-    options = {k: v for k, v in (config.weighting.given or {}).items() if k != "name"}
-    about = {
-        "name": config.weighting.name,
-        "options": ", ".join(f"{key} = {value}" for key, value in options.items()),
-        "schedule": config.schedule.name,
-        "process": config.process.name,
-    }
-    try:
-        parts = build_parts(attrs.evolve(config, data=None, denoiser=None, sampler=None))
-        steps = config.objective.steps
-        certificate = certify(parts.weighting, parts.schedule, parts.process, steps)
-        t = (torch.arange(160, dtype=torch.float64) + 0.5) / 160
-        level = levels_at(t, parts.schedule, parts.process, steps)
-        ready = parts.weighting.prepare(parts.schedule, parts.process, steps)
-        w, slack = ready(level), certificate.slack
-        if slack is not None and runs:
-            curve = LossCurve.of_log(runs[0].rows(), runs[0].path.name)
-            slack = slack_on_run(ready, parts.schedule, parts.process, curve, steps)
-    except (ElbowroomError, RuntimeError, TypeError) as error:
-        return {**about, "problem": str(error)}
-    return {
-        **about,
-        "is_bound": certificate.is_bound,
-        "verdict": certificate.verdict,
-        "isotonic_distance": certificate.isotonic_distance,
-        "slack": None if slack is None else slack.words,
-        "shape": [t.tolist(), w.detach().tolist()],
-    }
-
-
 # -- the paper beside ours
 
 
@@ -345,9 +254,6 @@ def _paper(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"setting": SETTING, "rows": rows}
 
 
-# -- how it is shown
-
-
 def displays(comparison: Comparison) -> dict[str, Any]:
     """Measurement -> how its metric wants it shown; what a metric does not say is left out."""
     try:
@@ -355,136 +261,3 @@ def displays(comparison: Comparison) -> dict[str, Any]:
     except ElbowroomError:  # each point says why
         return {}
     return {name: one.record() for metric in metrics for name, one in metric.display.items()}
-
-
-def title_of(results: Mapping[str, Any], name: str) -> str:
-    """A measurement's name for people."""
-    return _display(results, name).title
-
-
-def _display(results: Mapping[str, Any], name: str) -> Display:
-    return Display(**results.get("display", {}).get(name, {"title": name}))
-
-
-def shown_measurements(results: Mapping[str, Any], *, narrow: bool = False) -> dict[str, str]:
-    """The measurements that make columns, with their titles; fewer where there is little room."""
-    found = dict.fromkeys(name for group in results["groups"] for name in group["figures"])
-    shown = {name: _display(results, name) for name in found}
-    wanted = ("always",) if narrow else ("always", "report")
-    return {name: one.title for name, one in shown.items() if one.shown in wanted}
-
-
-def condition_of(results: Mapping[str, Any]) -> str:
-    """What measurements are given, in words: ``bits/dim are given the label``; else empty."""
-    words = []
-    for name, title in shown_measurements(results).items():
-        of = [group["figures"].get(name, {}).get("of", {}) for group in results["groups"]]
-        if given := {one["given"] for one in of if one.get("given")}:
-            words.append(f"{title} are given {' or '.join(sorted(given))}")
-    return ", ".join(words)
-
-
-def best_of(results: Mapping[str, Any]) -> dict[str, int]:
-    """Measurement -> the group that does best in it; none where they cannot be ranked.
-
-    A vacuous measurement has no rank, and to be better than one is no merit.
-    """
-    best = {}
-    for name in shown_measurements(results):
-        said = {
-            k: (group["figures"][name]["mean"], group["figures"][name]["better"])
-            for k, group in enumerate(results["groups"])
-            if name in group["figures"]
-            and group["figures"][name]["mean"] is not None
-            and not group["figures"][name].get("vacuous")
-        }
-        ways = {better for _, better in said.values()}
-        ranked = len(ways) == 1 and None not in ways and _display(results, name).ranked
-        if len(said) > 1 and ranked:
-            choose = min if ways == {"lower"} else max
-            best[name] = choose(said, key=lambda k: said[k][0])
-    return best
-
-
-def column_of(results: Mapping[str, Any], name: str) -> Column:
-    """How this measurement is written, the same for every group."""
-    return Column.of(group["figures"].get(name) for group in results["groups"])
-
-
-def paper_columns(results: Mapping[str, Any]) -> dict[str, Column]:
-    """How our measurements beside the paper's are written."""
-    return {key: column_of(results, name) for key, name in OURS.items()}
-
-
-def floor_of(results: Mapping[str, Any], name: str) -> float | None:
-    """What real data gets in a measurement."""
-    for group in results["groups"]:
-        floor: float | None = group["figures"].get(name, {}).get("floor")
-        if floor is not None:
-            return floor
-    return None
-
-
-def knows_nothing_of(results: Mapping[str, Any], name: str) -> float | None:
-    """What a model that knows nothing gets in a measurement; None where that differs by group."""
-    said = {group["figures"].get(name, {}).get("knows_nothing") for group in results["groups"]}
-    said.discard(None)
-    return said.pop() if len(said) == 1 else None
-
-
-def knows_nothing_words(results: Mapping[str, Any]) -> str:
-    """The name of that row, with what it is: ``knows nothing: log₂ 17``."""
-    words = dict.fromkeys(
-        measurement["of"]["knows_nothing"]
-        for group in results["groups"]
-        for measurement in group["figures"].values()
-        if "knows_nothing" in measurement["of"]
-    )
-    return ": ".join(["knows nothing", *([", ".join(words)] if words else [])])
-
-
-# -- files
-
-
-def write_results(results: Mapping[str, Any], out: Path) -> dict[str, Path]:
-    """results.json and results.csv."""
-    paths = {"json": out / "results.json", "csv": out / "results.csv"}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ElbowroomError(f"cannot write to {out}: {error.strerror}") from error
-    write_atomically(paths["json"], json.dumps(results, indent=1, allow_nan=False).encode())
-    write_atomically(paths["csv"], as_csv(results).encode())
-    return paths
-
-
-_COLUMNS_OF = {
-    "": "value",
-    "_se": "standard_error",
-    "_floor": "floor",
-    "_knows_nothing": "knows_nothing",
-    "_vacuous": "vacuous",
-}
-"""The columns of a measurement, what is added to its name, and where they are in its record."""
-
-
-def as_csv(results: Mapping[str, Any]) -> str:
-    """One line a point, or one for each of its milestones."""
-    points = results["points"]
-    varied = list(results["vary"])
-    measurements = list(dict.fromkeys(name for point in points for name in point["figures"]))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    head = [*varied, "seed", "status", "reason", "folder", "parameters", "calls", "step"]
-    tail = [f"{name}{part}" for name in measurements for part in _COLUMNS_OF]
-    writer.writerow([*head, *tail])
-    for point in points:
-        shared = [point["values"][key] for key in varied]
-        shared += [point[key] for key in head[len(varied) : -1]]
-        for judged in point.get("milestones") or [point]:
-            row = [*shared, judged["step"]]
-            for name in measurements:
-                measurement = judged["figures"].get(name, {})
-                row += [measurement.get(key) for key in _COLUMNS_OF.values()]
-            writer.writerow(["" if value is None else value for value in row])
-    return text.getvalue()

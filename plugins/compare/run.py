@@ -10,9 +10,12 @@ from typing import Any
 import attrs
 from elbowroom import EvaluationProtocol, Launcher, check_device, named_component
 
-from .comparison import Axis, Cell, Comparison, State, refuse_broken, run_comparison
+from .axes import Axis
+from .comparison import Cell, Comparison, refuse_broken
 from .report import write_report
-from .results import collect, write_results
+from .results import collect
+from .results_files import write_results
+from .running import State, run_comparison
 
 
 @attrs.frozen(eq=False)

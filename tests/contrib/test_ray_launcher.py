@@ -186,7 +186,9 @@ def test_points_of_a_comparison_survive_a_killed_worker(tmp_path, monkeypatch):
     """Two real points, a worker killed in training: both finish, as if it had not happened."""
     import torch
     from elbowroom.evaluation.protocol import EvaluationProtocol
-    from elbowroom.plugins.compare.comparison import Axis, Comparison, run_comparison
+    from elbowroom.plugins.compare.axes import Axis
+    from elbowroom.plugins.compare.comparison import Comparison
+    from elbowroom.plugins.compare.running import run_comparison
     from elbowroom.training.run import train
     from safetensors.torch import load_file
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from elbowroom.config.sections import dump_yaml
 from elbowroom.contracts.launcher import Ended, Job, Launcher
 from elbowroom.evaluation.protocol import EvaluationProtocol
-from elbowroom.plugins.compare.comparison import Axis, Comparison
+from elbowroom.plugins.compare.axes import Axis
+from elbowroom.plugins.compare.comparison import Comparison
 from elbowroom.plugins.compare.point import main
 
 from tests.helpers.tiny_run import tiny_config

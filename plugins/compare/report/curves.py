@@ -7,7 +7,8 @@ from typing import Any
 
 import attrs
 
-from ..results import over_training, shown_measurements
+from ..presentation import shown_measurements
+from ..results import over_training
 from .chart import Chart, Series, chart
 
 _CHARTS = (

@@ -15,7 +15,7 @@ from typing import Any
 from elbowroom import write_atomically
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from ..results import paper_columns
+from ..presentation import paper_columns
 from .curves import curves
 from .samples import samples
 from .tables import amount, details, differences, measurements

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from ..decimals import Column
-from ..results import (
+from ..presentation import (
     best_of,
     column_of,
     condition_of,

@@ -8,9 +8,11 @@ import torch
 from elbowroom.config.assembly import build_parts, settled
 from elbowroom.config.explain import explain_config
 from elbowroom.config.sections import dump_yaml, load_config
-from elbowroom.plugins.compare.comparison import Axis, Comparison
-from elbowroom.runs.folder import RunError, RunFolder
+from elbowroom.plugins.compare.axes import Axis
+from elbowroom.plugins.compare.comparison import Comparison
+from elbowroom.runs.folder import RunFolder
 from elbowroom.runs.load import load_run
+from elbowroom.runs.run_error import RunError
 from elbowroom.training.run import resume, train
 
 from tests.helpers.tiny_run import tiny_config

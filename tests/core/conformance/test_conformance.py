@@ -613,7 +613,7 @@ def test_a_small_metric_keeps_every_law():
     [
         (LastBatch, "split into batches"),
         (First, "the order of the samples"),
-        (Silent, "It says finite figures"),
+        (Silent, "It says finite measurements"),
         (Scribbles, "The samples are left as they were"),
     ],
 )

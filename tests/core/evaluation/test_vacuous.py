@@ -16,8 +16,9 @@ from elbowroom.contracts.metric import Measurement, is_vacuous
 from elbowroom.evaluation.model import evaluate
 from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.compare.command import print_results
+from elbowroom.plugins.compare.presentation import best_of, knows_nothing_of, knows_nothing_words
 from elbowroom.plugins.compare.report.page import page
-from elbowroom.plugins.compare.results import as_csv, best_of, knows_nothing_of, knows_nothing_words
+from elbowroom.plugins.compare.results_files import as_csv
 
 from tests.helpers.reporting import results
 

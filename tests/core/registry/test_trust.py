@@ -405,7 +405,7 @@ def test_a_finished_point_from_elsewhere_runs_no_code(tmp_path, stranger, plain_
 
 def test_jobs_import_nothing_from_a_strangers_folder(tmp_path):
     """Where the command would not import from the working folder, its jobs do not either."""
-    from elbowroom.plugins.compare.comparison import _same_imports
+    from elbowroom.plugins.compare.running import _same_imports
 
     program = (
         "import sys; sys.path.remove('')\n"

@@ -12,8 +12,9 @@ from elbowroom.errors import ElbowroomError
 from elbowroom.files.digest import is_sealed, sealed
 from elbowroom.runs.checkpoint import CheckpointError, checkpoints, look
 from elbowroom.runs.export import export_run
-from elbowroom.runs.folder import RunError, RunFolder
+from elbowroom.runs.folder import RunFolder
 from elbowroom.runs.load import load_run
+from elbowroom.runs.run_error import RunError
 from elbowroom.training.run import resume, train
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -18,7 +18,8 @@ from elbowroom.errors import ConfigError, IncompatibleError, PluginError
 from elbowroom.objective.boundary import boundary
 from elbowroom.registry.hooks import Hooks, hookimpl
 from elbowroom.runs.checkpoint import CheckpointError, load_weights
-from elbowroom.runs.folder import RunError, RunFolder
+from elbowroom.runs.folder import RunFolder
+from elbowroom.runs.run_error import RunError
 from elbowroom.training.loop import INTERRUPTED
 from elbowroom.training.non_finite import NonFiniteError
 from elbowroom.training.run import reproduce, resume, train

@@ -21,27 +21,14 @@ from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.evaluation.run import evaluation_folder, read_evaluation
 from elbowroom.files.lock import LockedError, locked
 from elbowroom.plugins.compare import point as points
-from elbowroom.plugins.compare.comparison import (
-    Axis,
-    Comparison,
-    State,
-    last_step,
-    parse_skip,
-    run_comparison,
-)
+from elbowroom.plugins.compare.axes import Axis, parse_skip
+from elbowroom.plugins.compare.comparison import Comparison
 from elbowroom.plugins.compare.paper_table import ROWS
+from elbowroom.plugins.compare.presentation import best_of, shown_measurements, title_of
 from elbowroom.plugins.compare.report.page import unfinished
-from elbowroom.plugins.compare.results import (
-    as_csv,
-    best_of,
-    budgets,
-    collect,
-    displays,
-    shown_measurements,
-    summary,
-    title_of,
-    write_results,
-)
+from elbowroom.plugins.compare.results import budgets, collect, displays, summary
+from elbowroom.plugins.compare.results_files import as_csv, write_results
+from elbowroom.plugins.compare.running import State, last_step, run_comparison
 from elbowroom.plugins.compare.shared_training import can_adopt
 from elbowroom.plugins.launchers.local import Local
 from elbowroom.runs.checkpoint import checkpoints

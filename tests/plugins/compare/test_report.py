@@ -146,8 +146,8 @@ def test_the_report_is_written_beside_the_results(tmp_path):
 
 def test_the_report_of_a_real_comparison(tmp_path):
     """What a comparison finds is what the page takes."""
-    from elbowroom.plugins.compare.comparison import run_comparison
     from elbowroom.plugins.compare.results import collect
+    from elbowroom.plugins.compare.running import run_comparison
 
     from tests.helpers.comparing import Here, comparison
 

@@ -1,0 +1,58 @@
+"""Who supplied each component of a run, and the versions of what ran."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from typing import Any
+
+import attrs
+
+from ..config.sections import Config
+from ..config.spec import ComponentSpec
+from ..registry.component import Owner
+from ..registry.trust import remember
+
+_VERSIONS = ("elbowroom", "torch", "numpy", "safetensors")
+
+
+def provenance(config: Config) -> dict[str, Any]:
+    """Who supplied each component, by its path in the config, and the versions of what runs."""
+    return {
+        "components": {path: owner.record() for path, owner in suppliers(config).items()},
+        "versions": {"python": platform.python_version()}
+        | {name: metadata.version(name) for name in _VERSIONS},
+        "platform": platform.platform(),
+    }
+
+
+def remember_code(config: Config) -> None:
+    """Whoever trains with code trusts it: from now on it needs no word (registry.trust)."""
+    remember(suppliers(config).values())
+
+
+def suppliers(config: Config) -> dict[str, Owner]:
+    """Path of a component in the config -> who supplied it."""
+    return {spec.path: spec.component.owner for spec in _specs(config) if spec.component}
+
+
+def code_of(owners: Mapping[str, Owner]) -> dict[str, Any]:
+    """The same, without versions: package, file and its hash."""
+    return {key: (own.distribution, own.path, own.sha256) for key, own in owners.items()}
+
+
+def _specs(value: Any) -> Iterator[ComponentSpec]:
+    """Every component in a config, those inside others too."""
+    if isinstance(value, ComponentSpec):
+        yield value
+        yield from _specs(dict(value.options))
+    elif attrs.has(type(value)):
+        for field in attrs.fields(type(value)):
+            yield from _specs(getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _specs(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _specs(item)

@@ -1,0 +1,97 @@
+"""How a comparison's results are shown: titles, columns, decimals, which is best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from elbowroom import Display
+
+from .decimals import Column
+from .paper_table import OURS
+
+
+def title_of(results: Mapping[str, Any], name: str) -> str:
+    """A measurement's name for people."""
+    return _display(results, name).title
+
+
+def _display(results: Mapping[str, Any], name: str) -> Display:
+    return Display(**results.get("display", {}).get(name, {"title": name}))
+
+
+def shown_measurements(results: Mapping[str, Any], *, narrow: bool = False) -> dict[str, str]:
+    """The measurements that make columns, with their titles; fewer where there is little room."""
+    found = dict.fromkeys(name for group in results["groups"] for name in group["figures"])
+    shown = {name: _display(results, name) for name in found}
+    wanted = ("always",) if narrow else ("always", "report")
+    return {name: one.title for name, one in shown.items() if one.shown in wanted}
+
+
+def condition_of(results: Mapping[str, Any]) -> str:
+    """What measurements are given, in words: ``bits/dim are given the label``; else empty."""
+    words = []
+    for name, title in shown_measurements(results).items():
+        of = [group["figures"].get(name, {}).get("of", {}) for group in results["groups"]]
+        if given := {one["given"] for one in of if one.get("given")}:
+            words.append(f"{title} are given {' or '.join(sorted(given))}")
+    return ", ".join(words)
+
+
+def best_of(results: Mapping[str, Any]) -> dict[str, int]:
+    """Measurement -> the group that does best in it; none where they cannot be ranked.
+
+    A vacuous measurement has no rank, and to be better than one is no merit.
+    """
+    best = {}
+    for name in shown_measurements(results):
+        said = {
+            k: (group["figures"][name]["mean"], group["figures"][name]["better"])
+            for k, group in enumerate(results["groups"])
+            if name in group["figures"]
+            and group["figures"][name]["mean"] is not None
+            and not group["figures"][name].get("vacuous")
+        }
+        ways = {better for _, better in said.values()}
+        ranked = len(ways) == 1 and None not in ways and _display(results, name).ranked
+        if len(said) > 1 and ranked:
+            choose = min if ways == {"lower"} else max
+            best[name] = choose(said, key=lambda k: said[k][0])
+    return best
+
+
+def column_of(results: Mapping[str, Any], name: str) -> Column:
+    """How this measurement is written, the same for every group."""
+    return Column.of(group["figures"].get(name) for group in results["groups"])
+
+
+def paper_columns(results: Mapping[str, Any]) -> dict[str, Column]:
+    """How our measurements beside the paper's are written."""
+    return {key: column_of(results, name) for key, name in OURS.items()}
+
+
+def floor_of(results: Mapping[str, Any], name: str) -> float | None:
+    """What real data gets in a measurement."""
+    for group in results["groups"]:
+        floor: float | None = group["figures"].get(name, {}).get("floor")
+        if floor is not None:
+            return floor
+    return None
+
+
+def knows_nothing_of(results: Mapping[str, Any], name: str) -> float | None:
+    """What a model that knows nothing gets in a measurement; None where that differs by group."""
+    said = {group["figures"].get(name, {}).get("knows_nothing") for group in results["groups"]}
+    said.discard(None)
+    return said.pop() if len(said) == 1 else None
+
+
+def knows_nothing_words(results: Mapping[str, Any]) -> str:
+    """The name of that row, with what it is: ``knows nothing: log₂ 17``."""
+    words = dict.fromkeys(
+        measurement["of"]["knows_nothing"]
+        for group in results["groups"]
+        for measurement in group["figures"].values()
+        if "knows_nothing" in measurement["of"]
+    )
+    return ": ".join(["knows nothing", *([", ".join(words)] if words else [])])

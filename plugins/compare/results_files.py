@@ -1,0 +1,61 @@
+"""``results.json`` and ``results.csv`` of a comparison."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from elbowroom import (
+    ElbowroomError,
+    write_atomically,
+)
+
+
+def write_results(results: Mapping[str, Any], out: Path) -> dict[str, Path]:
+    """results.json and results.csv."""
+    paths = {"json": out / "results.json", "csv": out / "results.csv"}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ElbowroomError(f"cannot write to {out}: {error.strerror}") from error
+    write_atomically(paths["json"], json.dumps(results, indent=1, allow_nan=False).encode())
+    write_atomically(paths["csv"], as_csv(results).encode())
+    return paths
+
+
+_COLUMNS_OF = {
+    "": "value",
+    "_se": "standard_error",
+    "_floor": "floor",
+    "_knows_nothing": "knows_nothing",
+    "_vacuous": "vacuous",
+}
+
+
+"""The columns of a measurement, what is added to its name, and where they are in its record."""
+
+
+def as_csv(results: Mapping[str, Any]) -> str:
+    """One line a point, or one for each of its milestones."""
+    points = results["points"]
+    varied = list(results["vary"])
+    measurements = list(dict.fromkeys(name for point in points for name in point["figures"]))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    head = [*varied, "seed", "status", "reason", "folder", "parameters", "calls", "step"]
+    tail = [f"{name}{part}" for name in measurements for part in _COLUMNS_OF]
+    writer.writerow([*head, *tail])
+    for point in points:
+        shared = [point["values"][key] for key in varied]
+        shared += [point[key] for key in head[len(varied) : -1]]
+        for judged in point.get("milestones") or [point]:
+            row = [*shared, judged["step"]]
+            for name in measurements:
+                measurement = judged["figures"].get(name, {})
+                row += [measurement.get(key) for key in _COLUMNS_OF.values()]
+            writer.writerow(["" if value is None else value for value in row])
+    return text.getvalue()
