@@ -37,9 +37,9 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# By -m: with mkdocs' script, $(BIN) is searched first, and $(BIN)/elbowroom is taken for the package.
 docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
-	# By -m: with the script, $(BIN) is searched first, and $(BIN)/elbowroom is taken for the package.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict -f docs/site/mkdocs.yml
 
 $(STAMP): pyproject.toml

@@ -43,7 +43,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("figures", "shown"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("measurements", "shown"), CASES.values(), ids=CASES)
 def test_a_column_has_one_number_of_decimals(measurements, shown):
     """Two digits of the middle spread; three of the middle one where none has a spread."""
     column = Column.of(measurements)
