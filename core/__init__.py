@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from .config.spec import ComponentSpec, to_plain
     from .config.yaml_reader import write_yaml
+    from .contracts.adaptive import Adaptive
     from .contracts.command import Command, python_form
     from .contracts.dataset import SPLITS, Batch, Dataset, DataSpec, Split, check_split, listed
     from .contracts.denoiser import Denoiser
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     from .objective.diffusion import Diffusion
     from .objective.guidance import ClassifierFree
     from .objective.looks import Looks, freed, standard_error
-    from .objective.loss import Objective, Predict
+    from .objective.loss import Losses, Objective, Predict
     from .randomness.categorical import draw_categorical
     from .randomness.generators import kept_generators, seed_generators
     from .randomness.noise import Noise
@@ -106,6 +107,7 @@ _PUBLIC = {
     "randomness.generators": "kept_generators seed_generators",
     "randomness.noise": "Noise",
     "randomness.shuffle": "indices permute some_of",
+    "contracts.adaptive": "Adaptive",
     "contracts.command": "Command python_form",
     "contracts.dataset": "Batch DataSpec Dataset SPLITS Split check_split listed",
     "contracts.denoiser": "Denoiser",
@@ -130,7 +132,7 @@ _PUBLIC = {
     "contracts.weighting": "Weighting",
     "objective.diffusion": "Diffusion",
     "objective.looks": "Looks freed standard_error",
-    "objective.loss": "Objective Predict",
+    "objective.loss": "Losses Objective Predict",
     "certificate.certificate": "Certificate END certify isotonic_projection",
     "certificate.meaning": "describe_weighting",
     "certificate.slack": "LossCurve Slack cell_widths minorant slack_on_run",
@@ -175,6 +177,7 @@ __all__ = [
     "PLUGIN_API",
     "SPLITS",
     "Absorbing",
+    "Adaptive",
     "Batch",
     "BatchMean",
     "CategoricalPrediction",
@@ -212,6 +215,7 @@ __all__ = [
     "Loaded",
     "Looks",
     "LossCurve",
+    "Losses",
     "Measurement",
     "Metric",
     "Model",

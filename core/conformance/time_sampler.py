@@ -8,8 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ..contracts.adaptive import Adaptive
 from ..contracts.time_sampler import TimeSampler
 from ..randomness.noise import Noise
+from .adaptive import check_adaptive
 from .law import close, ensure, run
 
 _BATCH = 4096
@@ -20,6 +22,15 @@ def check_time_sampler(times: TimeSampler) -> None:
     """Every law of a time sampler, prepared for a weight that falls steeply."""
     ready = times.prepare(lambda t: 1 / (t + 0.05))
     run(times, [_range, _unbiased, _same_in_parts, _fresh], ready)
+    if isinstance(ready, Adaptive):
+        run(times, [_adapts], ready)
+
+
+def _adapts(times: TimeSampler) -> None:
+    """What it learns keeps every law, does not depend on ranks, and survives a checkpoint."""
+    learned = check_adaptive(times)
+    for law in (_range, _unbiased, _same_in_parts, _fresh):
+        law(learned)
 
 
 def _range(times: TimeSampler) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..contracts.adaptive import Adaptive
 from ..contracts.guidance import Guidance
 from ..contracts.level import Level
 from ..contracts.process import Process, check_examples
@@ -32,9 +33,9 @@ class Diffusion(nn.Module):
         self.denoiser = denoiser
         self.sampler = sampler
         self.trained_ends: tuple[float, float] | None = None  # None: its own schedule's
-        learned = objective.weighting  # a weighting with learned parameters trains along
-        if isinstance(learned, nn.Module):
-            self.weighting = learned
+        for name in ("weighting", "times"):  # what they learn is trained and saved with the rest
+            if isinstance(part := getattr(objective, name), nn.Module):
+                self.add_module(name, part)
 
     @property
     def process(self) -> Process:
@@ -45,6 +46,12 @@ class Diffusion(nn.Module):
     def schedule(self) -> Schedule:
         """The log-SNR over time."""
         return self.objective.schedule
+
+    @property
+    def adaptive(self) -> list[Adaptive]:
+        """The parts of its objective that learn from losses."""
+        parts = (self.objective.weighting, self.objective.times)
+        return [part for part in parts if isinstance(part, Adaptive)]
 
     def predict(self, z: Tensor, level: Level, cond: Tensor | None = None) -> Any:
         """What the network says at z [B, *D], as the process reads it."""

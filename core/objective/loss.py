@@ -38,6 +38,8 @@ class Losses:
     per_example: Tensor  # [B] weighted, nats
     elbo: Tensor  # [B] the same with w = 1: the bound's diffusion term
     log_snr: Tensor  # [B] where it was looked at
+    time: Tensor  # [B] the same as a time
+    density: Tensor  # [B] of the time: per_example and elbo are divided by it
 
 
 @attrs.frozen(eq=False)
@@ -101,7 +103,7 @@ class Objective:
         losses = total(weight, plain) + penalty
         loss = self.normaliser(losses, self.process.units(z), mean_over_ranks)
         elbo = total(broadcast_over(exact.elbo_weight, x), plain.detach())
-        return Losses(loss, losses.detach(), elbo, exact.per_example())
+        return Losses(loss, losses.detach(), elbo, exact.per_example(), t, density)
 
 
 @attrs.frozen(eq=False)

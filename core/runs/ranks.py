@@ -72,6 +72,14 @@ class Ranks:
             dist.all_reduce(value)
         return value
 
+    def sum_in_order(self, value: Tensor) -> Tensor:
+        """The sum over ranks, added up in their order: the same bits each time."""
+        if self.world == 1:
+            return value
+        parts = [torch.empty_like(value) for _ in range(self.world)]
+        dist.all_gather(parts, value.contiguous())
+        return torch.stack(parts).sum(0)
+
     def largest(self, value: Tensor) -> Tensor:
         """The maximum over ranks, the same on each."""
         if self.world > 1:

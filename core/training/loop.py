@@ -240,6 +240,8 @@ class _Run:
     def log(self, n: int) -> None:
         """Say what happened since the last time."""
         scalars, curves = self.training.window.measurements()
+        for part in self.training.model.adaptive:
+            curves |= part.curves()
         self.training.window.clear()
         now = time.perf_counter()
         passed, self.clock = now - self.clock, now

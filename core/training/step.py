@@ -9,6 +9,7 @@ CPU process, and on several ranks up to the order of their sums.
 from __future__ import annotations
 
 import hashlib
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -76,6 +77,7 @@ class Training:
         self.updates.step(n, skip=unsound)
         self.ema.update(n)
         self.window.add(losses, norm)
+        self.adapt(losses, unsound)
 
     def forward(self, n: int) -> Losses:
         """The losses of update ``n``: the same whenever they are asked for."""
@@ -84,6 +86,16 @@ class Training:
         seed_generators(dropout_seed(self.seed, n, self.ranks.rank), self.ranks.device)
         losses: Losses = self.spread(batch.x, cond, noise, self.ranks.mean)
         return losses
+
+    @torch.no_grad()
+    def adapt(self, losses: Losses, unsound: Tensor) -> None:
+        """Show adaptive parts what the global batch found; a step that is no good changes none."""
+        for part in self.model.adaptive:
+            held = list(cast("nn.Module", part).buffers())
+            before = [buffer.clone() for buffer in held]
+            part.adapt(self.ranks.sum_in_order(part.look(losses)))
+            for buffer, old in zip(held, before, strict=True):
+                buffer.copy_(torch.where(unsound != 0, old, buffer))
 
     def rate(self, n: int) -> float:
         """The learning rate of update ``n``."""

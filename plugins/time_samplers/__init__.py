@@ -1,4 +1,4 @@
-"""Time samplers: stratified (the default), independent, by importance, logit-normal."""
+"""Time samplers: stratified (the default), independent, by importance, adaptive."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ _HERE = "elbowroom.plugins.time_samplers"
 
 @hookimpl
 def time_samplers() -> dict[str, str]:
-    """Four ways to look at the same objective."""
+    """Six ways to look at the same objective."""
     return {
         "stratified": f"{_HERE}.uniform:Stratified",
         "uniform": f"{_HERE}.uniform:Uniform",
         "importance": f"{_HERE}.importance:Importance",
+        "adaptive": f"{_HERE}.adaptive:AdaptiveTimes",
+        "information": f"{_HERE}.adaptive:InformationTimes",
         "logit-normal": f"{_HERE}.logit_normal:LogitNormal",
     }

@@ -15,8 +15,10 @@ from collections.abc import Callable
 
 import attrs
 import torch
-from elbowroom import Noise, TimeSampler, stratified
+from elbowroom import Noise, TimeSampler
 from torch import Tensor
+
+from .piecewise import draw_piecewise
 
 
 @attrs.frozen(eq=False)
@@ -40,9 +42,4 @@ class Importance(TimeSampler):
     def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
         if self._density is None:
             raise RuntimeError("importance sampling of times needs prepare(plain_weight) first")
-        density = self._density.to(noise.device)
-        edges = torch.nn.functional.pad(density.cumsum(0) / self.bins, (1, 0))  # [bins + 1]
-        u = stratified(noise) * edges[-1]
-        bin_ = (torch.searchsorted(edges, u, right=True) - 1).clamp(0, self.bins - 1)
-        within = (u - edges[bin_]) * self.bins / density[bin_]
-        return (bin_ + within.clamp(0, 1)) / self.bins, density[bin_]
+        return draw_piecewise(noise, self._density)

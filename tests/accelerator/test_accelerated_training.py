@@ -30,6 +30,8 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"objective__times": "uniform"},
     {"objective__times": "logit-normal"},
     {"objective__times": "importance"},
+    {"objective__times": "adaptive"},
+    {"objective__times": "information"},
     {"objective__normalise": "units"},
     {"objective__steps": 10},
     {"train__clip_norm": 0.01},

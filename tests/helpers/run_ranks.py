@@ -25,8 +25,9 @@ def config(parallel="ddp", process="masked", **options):
     changes = {
         "masked": {"objective.normalise": "units"},
         "gaussian": {
-            "weighting": "tests.helpers.tiny_run:Learned"
-        },  # parameters outside the network
+            "weighting": "tests.helpers.tiny_run:Learned",  # parameters outside the network
+            "objective.times": {"name": "adaptive", "bins": 4},  # it learns from all ranks
+        },
     }
     return load_config(small, {"denoiser.dropout": 0.0, **changes[process]})
 

@@ -1,0 +1,38 @@
+"""Adaptive components: time samplers and weightings that learn from what training finds.
+
+After update n an adaptive component is shown the losses of the global batch, and what it does at
+update n + 1 may depend on them:
+
+    state <- adapt(state, sum over ranks of look(losses)),      in the order of the ranks
+
+It is an ``nn.Module`` too, and what it has learned is in its buffers: a checkpoint carries them, so
+that a resumed run goes on bit by bit, and every rank has the same. Both methods run on the device
+and must not make the host wait for it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..objective.loss import Losses
+
+
+class Adaptive(ABC):
+    """What a component that learns from losses, not from gradients, is besides."""
+
+    @abstractmethod
+    def look(self, losses: Losses) -> Tensor:
+        """Statistics of some examples: sums over them, of a shape that never changes."""
+
+    @abstractmethod
+    def adapt(self, found: Tensor) -> None:
+        """Take in a step's statistics, those of the global batch."""
+
+    def curves(self) -> Mapping[str, tuple[Tensor, Tensor]]:
+        """What it has learned, to be logged: name -> x and y [N] (default: nothing)."""
+        return {}
