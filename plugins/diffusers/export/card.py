@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from elbowroom import Config, Loaded, dump_yaml, listed, provenance, read_evaluation, write_yaml
 
+from .native import Native
 
-def model_card(run: Loaded, config: Config) -> str:
-    """README.md, with the header that the hub reads."""
+
+def model_card(run: Loaded, config: Config, use: Iterable[str]) -> str:
+    """README.md, with the header that the hub reads; ``use`` says how to draw from it."""
     data = run.model.process.data
     picture = len(data.shape) == 3
     header: dict[str, Any] = {
@@ -35,7 +37,6 @@ def model_card(run: Loaded, config: Config) -> str:
         "Sampler": _words(sampler),
         "Weights": f"exponential moving average at step {run.checkpoint.step:,}",
     }
-    labels = ", class_labels=0" if data.classes else ""
     return "\n".join(
         [
             "---",
@@ -52,15 +53,7 @@ def model_card(run: Loaded, config: Config) -> str:
             "",
             "## Use",
             "",
-            "```python",
-            "from elbowroom.plugins.diffusers.export import ElbowroomPipeline",
-            "",
-            'pipe = ElbowroomPipeline.from_pretrained("THIS FOLDER")',
-            f"drawn = pipe(batch_size=4{labels}, seed=0)",
-            "drawn.images[0].show()" if picture else "print(drawn.tokens)",
-            "```",
-            "",
-            "The samples of a seed are those that `elbowroom sample` draws from the run.",
+            *use,
             "",
             "## Measurements",
             "",
@@ -76,6 +69,49 @@ def model_card(run: Loaded, config: Config) -> str:
             "",
         ]
     )
+
+
+def use_of_elbowroom(run: Loaded, why: str) -> list[str]:
+    """How a model is drawn from that elbowroom must load, and why it must."""
+    data = run.model.process.data
+    labels = ", class_labels=0" if data.classes else ""
+    return [
+        f"Loading it needs elbowroom beside diffusers: {_words(why)}.",
+        "",
+        "```python",
+        "from elbowroom.plugins.diffusers.export import ElbowroomPipeline",
+        "",
+        'pipe = ElbowroomPipeline.from_pretrained("THIS FOLDER")',
+        f"drawn = pipe(batch_size=4{labels}, seed=0)",
+        "drawn.images[0].show()" if len(data.shape) == 3 else "print(drawn.tokens)",
+        "```",
+        "",
+        "The samples of a seed are those that `elbowroom sample` draws from the run.",
+    ]
+
+
+def use_of_native(run: Loaded, made: Native) -> list[str]:
+    """How a model is drawn from that diffusers loads alone, and what is lost there."""
+    data = run.model.process.data
+    labels = ", class_labels=[0, 0, 0, 0]" if data.classes else ""
+    return [
+        "Diffusers alone loads and samples it.",
+        "",
+        "```python",
+        "import torch",
+        "from diffusers import DiffusionPipeline",
+        "",
+        'pipe = DiffusionPipeline.from_pretrained("THIS FOLDER")',
+        f"drawn = pipe(batch_size=4{labels}, num_inference_steps={made.calls},",
+        "             generator=torch.Generator().manual_seed(0))",
+        "drawn.images[0].show()",
+        "```",
+        "",
+        f"With {made.calls} steps it calls the network at the levels of the run's own sampler. "
+        "From the same noise a deterministic sampler leads to the same pictures within float32; a "
+        "seed is another noise here than in elbowroom, and pixels are not rounded to the "
+        f"{data.levels} values the data has.",
+    ]
 
 
 def _measurements(run: Loaded) -> Iterator[str]:

@@ -2,16 +2,19 @@
 
     DIR/
       model_index.json       the pipeline
-      model/                 config.json, diffusion_pytorch_model.safetensors
+      unet/ or model/        config.json, diffusion_pytorch_model.safetensors
       scheduler/             scheduler_config.json
       README.md              the model card
 
-Weights are safetensors, everything else is text; loading it needs elbowroom and the plugins that
-supplied the components, and executes no code out of the folder.
+Weights are safetensors, everything else is text, and no code out of the folder is executed. A
+Gaussian U-Net whose sampler diffusers knows is written in diffusers' own classes (``native.py``)
+and needs nothing else; loading any other model needs elbowroom and the plugins that supplied its
+components.
 """
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +29,25 @@ from elbowroom import (
     to_plain,
 )
 
-from .card import model_card
+from .card import model_card, use_of_elbowroom, use_of_native
 from .model import ElbowroomModel
+from .native import NotNativeError, native
 from .pipeline import ElbowroomPipeline
 from .scheduler import ElbowroomScheduler
 from .sections import trusting
 
+_log = logging.getLogger(__name__)
 
+
+@attrs.frozen
 class DiffusersExporter(Exporter):
-    """A folder that ``ElbowroomPipeline.from_pretrained`` loads."""
+    """A folder that ``from_pretrained`` loads.
+
+    With ``native: true`` a model that needs elbowroom where it is loaded is refused, with
+    ``native: false`` each one is written that way, and draws the samples of its seeds.
+    """
+
+    native: bool | None = None  # None: where it can be
 
     def write(self, run: Loaded, config: Config, folder: Path) -> None:
         whole = attrs.evolve(
@@ -42,6 +55,22 @@ class DiffusersExporter(Exporter):
             schedule=config.schedule or natural_schedule(run.model.process),
             sampler=config.sampler or named_component("sampler", "ancestral", path="sampler"),
         )
+        if self.native is False:
+            self._write_ours(run, whole, folder, "it was asked for")
+            return
+        try:
+            made = native(run.model)
+        except NotNativeError as error:
+            if self.native:
+                raise
+            self._write_ours(run, whole, folder, str(error))
+            return
+        made.pipeline.save_pretrained(folder)
+        self._card(run, whole, folder, use_of_native(run, made))
+        _log.info("diffusers alone loads it: DiffusionPipeline.from_pretrained")
+
+    def _write_ours(self, run: Loaded, whole: Config, folder: Path, why: str) -> None:
+        """Parts that are made again by elbowroom."""
         with trusting():  # the run was vetted when it was loaded
             model = ElbowroomModel(**self._said(whole, run, "process", "denoiser"))
             scheduler = ElbowroomScheduler(
@@ -49,7 +78,11 @@ class DiffusersExporter(Exporter):
             )
         model.denoiser.load_state_dict(run.model.denoiser.state_dict())
         ElbowroomPipeline(model.eval(), scheduler).save_pretrained(folder)
-        (folder / "README.md").write_text(model_card(run, whole), "utf-8")
+        self._card(run, whole, folder, use_of_elbowroom(run, why))
+        _log.info("loading it needs elbowroom beside diffusers: %s", why)
+
+    def _card(self, run: Loaded, whole: Config, folder: Path, use: list[str]) -> None:
+        (folder / "README.md").write_text(model_card(run, whole, use), "utf-8")
 
     def _said(self, config: Config, run: Loaded, *names: str) -> dict[str, Any]:
         """What a part needs to be made again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -13,6 +14,7 @@ from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from diffusers.utils.outputs import BaseOutput
 from elbowroom import (
     Diffusion,
+    ElbowroomError,
     Labels,
     Objective,
     Sampler,
@@ -61,6 +63,11 @@ class ElbowroomPipeline(DiffusionPipeline):
         The parts are of these classes whatever its model_index.json says, which could name any
         module. ``trust`` lets modules run that the parts' configs name.
         """
+        if (Path(source) / "unet").is_dir():
+            raise ElbowroomError(
+                f"{source} holds classes of diffusers alone, which draw without elbowroom: load it "
+                "by diffusers.DiffusionPipeline.from_pretrained"
+            )
         where = {key: value for key, value in options.items() if key in _WHERE}
         model = ElbowroomModel.from_pretrained(source, subfolder="model", trust=trust, **options)
         scheduler = ElbowroomScheduler.from_pretrained(

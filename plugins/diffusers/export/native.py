@@ -1,0 +1,236 @@
+"""A model in diffusers' own classes alone: ``UNet2DModel``, a scheduler, one of its pipelines.
+
+A scheduler of diffusers has a table of N levels and tells the network the number i of a row; our
+network is told lambda, by the sinusoid of tau = 40 (12.5 - lambda). So the network is exported with
+the time embedding "learned", and row i of that embedding is the sinusoid of tau(lambda_i): whatever
+the schedule, the network sees row i as it saw lambda_i in training.
+
+    ddim (eta 0)              DDIMScheduler
+    ancestral, ddim (eta 1)   DDPMScheduler, variance "fixed_small"
+    diffusers                 the scheduler it names
+
+The table of the first two holds the grid of the run's sampler: a path of T steps and a last look
+at its end are S = T + 1 calls, and N is the multiple k S of S that is at least 1000. With
+``timestep_spacing: trailing``, S calls are then at the rows k S - 1, k (S - 1) - 1, ..., k - 1, and
+there the levels of the grid stand; between them t is linear. The last of the S steps goes to no
+noise at all, which is x_hat at the grid's end: what elbowroom calls a sample.
+
+A scheduler keeps its table as betas in float32 and multiplies 1 - beta up; each beta here is
+chosen for the product so far, so that errors do not add up.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import torch
+from elbowroom import (
+    Diffusion,
+    ElbowroomError,
+    Level,
+    Process,
+    RealPrediction,
+    Sampler,
+    installed,
+)
+from torch import Tensor
+
+from ..coordinates import coordinates
+from ..sampler import DiffusersSampler
+from ..unet import UNet
+
+_FEWEST = 1000  # rows of a table: as many as diffusers' pipelines take by default
+_BEYOND = 0.01  # how far the rows after the grid's end rise above it, in lambda
+_HIGHEST = 14.0  # a lambda beyond which 1 - alphas_cumprod is lost in float32
+_LEVELS = (6.0, 0.5, -5.0)  # where it is looked at what a process makes of an output
+
+
+class NotNativeError(ElbowroomError):
+    """Why a model needs elbowroom to be sampled."""
+
+
+@attrs.frozen(eq=False)
+class Native:
+    """What diffusers loads on its own."""
+
+    pipeline: Any
+    calls: int  # num_inference_steps at which it walks the run's own grid
+
+
+def native(model: Diffusion) -> Native:
+    """The model in classes of diffusers; otherwise NotNativeError says what stands in the way."""
+    from diffusers import ConsistencyModelPipeline, DDIMPipeline, DDIMScheduler, DDPMPipeline
+
+    if not isinstance(model.denoiser, UNet):
+        raise NotNativeError(
+            f"its network is a {type(model.denoiser).__name__}, and only 'unet' is diffusers' own"
+        )
+    kind = prediction_type(model.process)
+    scheduler, log_snr, calls = _scheduler(model, kind)
+    unet = network(model.denoiser, log_snr)
+    if model.denoiser.signature.classes is not None:
+        if not isinstance(unet.config.sample_size, int):
+            raise NotNativeError("diffusers' pipeline for classes draws square pictures only")
+        make: Any = ConsistencyModelPipeline  # the one that hands labels to a U-Net
+    else:
+        make = DDIMPipeline if isinstance(scheduler, DDIMScheduler) else DDPMPipeline
+    return Native(make(unet, scheduler), calls)
+
+
+def prediction_type(process: Process) -> str:
+    """What the network predicts, in diffusers' words: found by asking the process."""
+    if "real" in process.traits:
+        level = Level.at(torch.tensor(_LEVELS, dtype=torch.float64), process)
+        seeded = torch.Generator().manual_seed(0)
+        z, output = torch.randn(
+            2, 3, *process.data.shape, generator=seeded, dtype=torch.float64
+        ).unbind()
+        level = level.over(z)
+        shown = process.network_input(z, level)
+        meanings = {
+            "epsilon": RealPrediction(z, level, given_eps=output),
+            "v_prediction": RealPrediction(z, level, given_v=output),
+            "sample": RealPrediction(z, level, given_x=output),
+        }
+        if process.signature().out_states is None and torch.equal(shown, z):
+            x = process.read(output, z, level).x
+            for kind, meaning in meanings.items():
+                if torch.allclose(x, meaning.x):
+                    return kind
+    raise NotNativeError(
+        "its network predicts what no scheduler of diffusers takes; of a Gaussian process they "
+        "take predict: eps, v and x"
+    )
+
+
+def network(denoiser: UNet, log_snr: Tensor) -> Any:
+    """The U-Net that is told the row of a table with these lambdas [N], data first."""
+    from diffusers import UNet2DModel
+
+    ours, (height, width, _) = denoiser.unet, denoiser.signature.shape
+    make: Any = UNet2DModel  # it has no types
+    made = make.from_config(
+        ours.config,
+        time_embedding_type="learned",
+        num_train_timesteps=len(log_snr),
+        sample_size=height if height == width else (height, width),
+    )
+    tau = 40 * (12.5 - log_snr) if denoiser.told_level else torch.zeros(len(log_snr))
+    told = {"time_proj.weight": ours.time_proj(tau.float())}
+    made.load_state_dict({**ours.state_dict(), **told})
+    return made.eval()
+
+
+def betas(log_snr: Tensor) -> list[float]:
+    """The betas whose alphas_cumprod are sigmoid(lambda), lambda [N] from data to noise."""
+    found, reached = [], 1.0
+    for share in log_snr.double().sigmoid().tolist():
+        beta = torch.tensor(1 - share / reached, dtype=torch.float32).clamp(0, 0.999999)
+        reached *= float(1 - beta)
+        found.append(float(beta))
+    return found
+
+
+def table(sampler: Sampler, model: Diffusion) -> Tensor:
+    """lambda [N], data first: the sampler's grid, and levels between its own."""
+    grid = sampler.levels(model)
+    calls = len(grid.t)
+    k = -(-_FEWEST // calls)
+    place = torch.arange(k * calls - 1, -1, -1, dtype=torch.float64) / k  # 0: the noise
+    left = place.long().clamp(max=calls - 2)
+    part = (place - left).clamp(max=1)
+    t = grid.t[left] * (1 - part) + grid.t[left + 1] * part
+    return model.schedule.log_snr(t) + _BEYOND * (place - (calls - 1)).clamp(min=0)
+
+
+def _scheduler(model: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
+    """The scheduler that does what the model's sampler does, its lambdas [N] and its calls."""
+    sampler = model.sampler
+    if sampler is None:
+        raise NotNativeError("it has no sampler")
+    if sampler.is_guided:
+        raise NotNativeError("its sampler is guided, and diffusers' pipelines of a U-Net are not")
+    find = installed().find
+    makers: dict[type[Any], Callable[[Any, Diffusion, str], tuple[Any, Tensor, int]]] = {
+        find("sampler", "elbowroom/ddim").load(): _ddim,
+        find("sampler", "elbowroom/ancestral").load(): _ddpm,
+        DiffusersSampler: _its_own,
+    }
+    make = makers.get(type(sampler))
+    if make is None:
+        raise NotNativeError(
+            f"diffusers has no sampler {type(sampler).__name__}; sampler=ddim has its like there"
+        )
+    return make(sampler, model, kind)
+
+
+def _ddim(sampler: Any, model: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
+    from diffusers import DDIMScheduler
+
+    if sampler.eta == 1:
+        return _ddpm(sampler, model, kind)
+    if sampler.eta:
+        raise NotNativeError(
+            f"its sampler's eta is {sampler.eta:g}, which a scheduler of diffusers cannot keep: "
+            "sampler.eta=0 and 1 have their like there"
+        )
+    if sampler.clip:
+        raise NotNativeError(
+            "its sampler clips, and diffusers' DDIM then keeps the eps of before: "
+            "sampler.clip=false has its like there"
+        )
+    return _of_table(DDIMScheduler, sampler, model, prediction_type=kind, clip_sample=False)
+
+
+def _ddpm(sampler: Any, model: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
+    from diffusers import DDPMScheduler
+
+    process = model.process
+    ends = process.encode(torch.tensor([0, process.data.levels - 1])).tolist()
+    return _of_table(
+        DDPMScheduler,
+        sampler,
+        model,
+        prediction_type=kind,
+        variance_type="fixed_small",
+        clip_sample=bool(sampler.clip),
+        clip_sample_range=max(map(abs, ends)),
+    )
+
+
+def _of_table(
+    cls: Any, sampler: Sampler, model: Diffusion, **options: Any
+) -> tuple[Any, Tensor, int]:
+    log_snr = table(sampler, model)
+    if float(log_snr[0]) > _HIGHEST:
+        raise NotNativeError(
+            f"its path ends at log-SNR {float(log_snr[0]):.4g}, and tables of diffusers, in "
+            f"float32, end at {_HIGHEST:g}: schedule.log_snr_max={_HIGHEST:g}"
+        )
+    made = cls(
+        num_train_timesteps=len(log_snr),
+        trained_betas=betas(log_snr),
+        timestep_spacing="trailing",
+        **options,
+    )
+    return made, log_snr, len(sampler.levels(model).t)
+
+
+def _its_own(sampler: DiffusersSampler, _: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
+    scheduler = attrs.evolve(sampler, options={**sampler.options, "prediction_type": kind}).build()
+    name, kept = sampler.scheduler, getattr(scheduler, "alphas_cumprod", None)
+    if kept is None or scheduler.timesteps.is_floating_point():
+        raise NotNativeError(f"{name} calls the network between the rows of a table")
+    if "generator" not in inspect.signature(scheduler.step).parameters:
+        raise NotNativeError(f"no pipeline of diffusers with a U-Net walks {name}")
+    share = kept.double().clamp(1e-12, 1 - 1e-12)
+    log_snr = share.logit()
+    asked = torch.tensor(
+        [coordinates(scheduler, i).log_snr for i in range(len(scheduler.timesteps))]
+    )
+    if not torch.allclose(asked.double(), log_snr[scheduler.timesteps.cpu()], atol=1e-3):
+        raise NotNativeError(f"{name} calls the network between the rows of its table")
+    return scheduler, log_snr, sampler.steps
