@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import JSON, Changes, Config
+from .options import (
+    JSON,
+    Changes,
+    Config,
+    Device,
+    Devices,
+    Measure,
+    Samples,
+    Tflops,
+    Utilisation,
+)
 from .output import console, print_json, table
 
 if TYPE_CHECKING:
@@ -14,19 +24,57 @@ if TYPE_CHECKING:
     from ..contracts.dataset import DataSpec
 
 
-def explain(config: Config, overrides: Changes = None, json: JSON = False) -> None:
+def explain(
+    config: Config,
+    overrides: Changes = None,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="Operations, memory and hours; what follows is for it.")
+    ] = False,
+    tflops: Tflops = None,
+    utilisation: Utilisation = 0.4,
+    devices: Devices = 1,
+    samples: Samples = 1000,
+    measure: Measure = False,
+    device: Device = None,
+    json: JSON = False,
+) -> None:
     """The resolved config, who supplies each component, the parameter count, the certificate.
 
-    Example: elbowroom explain digits process=gaussian
+    Example: elbowroom explain digits process=gaussian --cost --tflops 300
     """
     from ..config.explain import explain_config
     from ..config.sections import load_config
 
-    explanation = explain_config(load_config(config, tuple(overrides or ())))
+    checked = load_config(config, tuple(overrides or ()))
+    explanation = explain_config(checked)
+    found = None
+    if cost or measure or tflops is not None:
+        found = _counted()(
+            checked,
+            tflops=tflops,
+            utilisation=utilisation,
+            devices=devices,
+            samples=samples,
+            measured=measure,
+            device=device,
+        )
     if json:
-        print_json(explanation.record())
+        print_json(explanation.record() | ({} if found is None else {"cost": found.record()}))
         return
     _print(explanation)
+    for line in [] if found is None else found.lines():
+        typer.echo(line)
+
+
+def _counted() -> Any:
+    """What counts costs: a plugin's command, as a function."""
+    from ..errors import PluginError
+    from ..registry.components import installed
+
+    command = installed().commands().get("cost")
+    if command is None:
+        raise PluginError("--cost: the plugin that counts costs is not installed")
+    return command.python_form()
 
 
 def _form(data: DataSpec) -> str:

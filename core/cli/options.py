@@ -44,3 +44,12 @@ Features = Annotated[
 Samples = Annotated[int, typer.Option(metavar="N", min=2, help="How many samples to draw.")]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")]
 Checkpoint = Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")]
+Tflops = Annotated[
+    float | None,
+    typer.Option(metavar="N", help="A device's peak, in 10^12 operations a second: for hours."),
+]
+Utilisation = Annotated[
+    float, typer.Option(metavar="SHARE", help="The share of that peak that is reached.")
+]
+Devices = Annotated[int, typer.Option(metavar="N", min=1, help="How many devices train together.")]
+Measure = Annotated[bool, typer.Option("--measure", help="Run a few steps here and time them.")]

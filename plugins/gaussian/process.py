@@ -118,6 +118,9 @@ class Gaussian(Process):
 
     def encode(self, x: Tensor) -> Tensor:
         check_range(x, self.data.levels)
+        return self._scaled(x)
+
+    def _scaled(self, x: Tensor) -> Tensor:
         return (2 * x.float() + 1) / self.data.levels - 1
 
     def needs_last_look(self, z: Tensor) -> Tensor:
@@ -177,7 +180,7 @@ class Gaussian(Process):
 
     def _values(self) -> Tensor:
         """Every value an element of the data can have, [V]."""
-        return self.encode(torch.arange(self.data.levels))
+        return self._scaled(torch.arange(self.data.levels))
 
     def _nearest(self, x: Tensor) -> Tensor:
         """The integer whose encoding is nearest to x."""

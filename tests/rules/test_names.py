@@ -17,6 +17,7 @@ MEANT_OTHERWISE = {
     ("__init__.py", "stratified"): "the public function of that name",
     ("cli/__init__.py", "console"): "the public function of that name",
     ("cli/evaluate.py", "figures"): "a key of figures.json",
+    ("cli/explain.py", "cost"): "the command that --cost asks, whoever brings it",
     ("conformance/answers.py", "units"): "a function of a process",
     ("conformance/process.py", "units"): "a function of a process",
     ("evaluation/model.py", "figures"): "a key of figures.json",
