@@ -75,6 +75,9 @@ class Train:
 
     steps: int = attrs.field(default=1000, validator=_steps)
     batch_size: int = attrs.field(default=128, validator=ge(1))  # over all ranks
+    micro_batch: int | None = attrs.field(  # examples a rank works on at once; None: all of its own
+        default=None, validator=_count_or_none
+    )
     optimiser: Annotated[ComponentSpec, "optimiser"] = attrs.field(
         factory=lambda: named_component("optimiser", "adamw"), metadata={"default": "adamw"}
     )

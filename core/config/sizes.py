@@ -2,7 +2,8 @@
 
     network    its parameters, counted on torch's meta device, which has shapes but no memory
     training   five times that: weights, gradients, AdamW's two moments and the average
-    batch      examples, z and losses, 16 bytes a dimension, and 4 for each logit
+    batch      examples, z and losses, 16 bytes a dimension, and 4 for each logit, of the examples
+               that a rank works on at once
     path       the five numbers of a level, for each step of a sampler
     samples    8 bytes a dimension
 
@@ -61,10 +62,18 @@ def check_labels(count: int) -> None:
 
 
 def check_batch(options: Train, signature: Signature, ranks: Ranks) -> None:
-    """This rank's part of a batch."""
+    """The examples that a rank works on at once."""
     each = math.prod(signature.shape) * (16 + 4 * (signature.out_states or 0))
-    examples = options.batch_size // ranks.world
-    _refuse(f"train.batch_size={options.batch_size}: a batch", examples * each, ranks.device)
+    what = f"train.batch_size={options.batch_size}: a batch without train.micro_batch"
+    if options.micro_batch is not None:
+        what = f"train.micro_batch={options.micro_batch}: a micro batch"
+    _refuse(what, at_once(options, ranks) * each, ranks.device)
+
+
+def at_once(options: Train, ranks: Ranks) -> int:
+    """How many examples a rank works on at once."""
+    mine = options.batch_size // ranks.world
+    return mine if options.micro_batch is None else min(mine, options.micro_batch)
 
 
 def check_room_to_train(model: Diffusion, options: Train, ranks: Ranks) -> None:

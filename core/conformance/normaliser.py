@@ -11,7 +11,7 @@ from .law import close, ensure, run
 
 def check_normaliser(normaliser: Normaliser) -> None:
     """Every law of a normaliser."""
-    run(normaliser, [_scalar, _same_over_ranks, _homogeneous], normaliser)
+    run(normaliser, [_scalar, _same_over_ranks, _linear], normaliser)
 
 
 def _batch() -> tuple[Tensor, Tensor]:
@@ -40,8 +40,9 @@ def _same_over_ranks(normaliser: Normaliser) -> None:
     close(parts.mean(), whole, "the mean over two ranks", relative=1e-12)
 
 
-def _homogeneous(normaliser: Normaliser) -> None:
-    """Losses twice as large have twice the loss."""
+def _linear(normaliser: Normaliser) -> None:
+    """The loss is a weighted sum of the losses, with shares that the units alone decide."""
     losses, units = _batch()
-    one, two = (normaliser(k * losses, units, lambda value: value) for k in (1, 2))
-    close(two, 2 * one, "the loss of doubled losses", relative=1e-12)
+    shares = normaliser.shares(units, lambda value: value)
+    whole = normaliser(losses, units, lambda value: value)
+    close((shares.double() * losses).sum(), whole, "the sum of losses by shares", relative=1e-6)

@@ -76,13 +76,15 @@ class Diffusion(nn.Module):
         cond: Tensor | None,
         noise: Noise,
         mean_over_ranks: Callable[[Tensor], Tensor] = lambda value: value,
+        shares: Tensor | None = None,
     ) -> Losses:
-        """The losses of integers x [B, *D]."""
+        """The losses of integers x [B, *D]; with ``shares`` of a part of a batch."""
         return self.objective(
             lambda z, level: self.predict(z, level, cond),
             self.encode(x),
             noise,
             mean_over_ranks,
+            shares,
         )
 
     @torch.no_grad()

@@ -86,14 +86,19 @@ class Objective:
         x: Tensor,
         noise: Noise,
         mean_over_ranks: Callable[[Tensor], Tensor] = lambda value: value,
+        shares: Tensor | None = None,
     ) -> Losses:
-        """The losses of encoded data ``x`` [B, *D] at times drawn from ``noise``."""
+        """The losses of encoded data ``x`` [B, *D] at times drawn from ``noise``.
+
+        Of examples that are only a part of their batch, ``shares`` [B] are what its normaliser says
+        of the whole of it.
+        """
         t, density = self.times.draw(noise)
         exact = self.level(t)  # [B] float64
         weight = broadcast_over(self.weighting.plain_weight(exact), x)
         penalty = self.weighting.penalty(exact)
 
-        level = exact.over(x, torch.promote_types(torch.get_default_dtype(), torch.float32))
+        level = exact.over(x, _precision())
         z = self.process.corrupt(x, level, noise)
         plain = self.process.plain_loss(x, z, predict(z, level), level)  # [B, *D]
 
@@ -101,9 +106,22 @@ class Objective:
             return (weight.to(plain.dtype) * plain).flatten(1).sum(1) / density.to(plain.dtype)
 
         losses = total(weight, plain) + penalty
-        loss = self.normaliser(losses, self.process.units(z), mean_over_ranks)
+        if shares is None:
+            loss = self.normaliser(losses, self.process.units(z), mean_over_ranks)
+        else:
+            loss = (shares * losses).sum()
         elbo = total(broadcast_over(exact.elbo_weight, x), plain.detach())
         return Losses(loss, losses.detach(), elbo, exact.per_example(), t, density)
+
+    def units(self, x: Tensor, noise: Noise) -> Tensor:
+        """[B] the units asked for of encoded data ``x``; no network is needed for that."""
+        level = self.level(self.times.draw(noise)[0]).over(x, _precision())
+        return self.process.units(self.process.corrupt(x, level, noise))
+
+
+def _precision() -> torch.dtype:
+    """That of levels beside data: float32, or more where the user works with more."""
+    return torch.promote_types(torch.get_default_dtype(), torch.float32)
 
 
 @attrs.frozen(eq=False)

@@ -12,8 +12,8 @@ from .checkpoint import Checkpoint
 from .run_error import RunError
 
 _WHEN = ("steps", "log_every", "save_every", "keep", "milestones", "evaluate_every")
-MAY_CHANGE = frozenset(f"train.{key}" for key in _WHEN)
-"""How long a run is, and what is written when."""
+MAY_CHANGE = frozenset(f"train.{key}" for key in (*_WHEN, "micro_batch"))
+"""How long a run is, what is written when, and how much is worked on at once."""
 
 
 def check_unchanged(now: Config | Mapping[str, Any], then: Mapping[str, Any], where: str) -> None:

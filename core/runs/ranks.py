@@ -220,6 +220,25 @@ def sharded(model: nn.Module, network: nn.Module, ranks: Ranks) -> nn.Module:
     return model
 
 
+@contextmanager
+def gradients_of_this_rank(spread: nn.Module, network: nn.Module) -> Iterator[None]:
+    """Gradients add up on each rank for themselves; the first ones after it bring all together.
+
+    ``spread`` is what :func:`spread` gave for the ``network``. A sharded one keeps whole gradients
+    meanwhile.
+    """
+    if isinstance(spread, nn.parallel.DistributedDataParallel):
+        with spread.no_sync():
+            yield
+        return
+    switch = getattr(network, "set_requires_gradient_sync", lambda _: None)  # FSDP2's
+    switch(False)
+    try:
+        yield
+    finally:
+        switch(True)
+
+
 def blocks(network: nn.Module) -> list[nn.Module]:
     """The members of the outermost module lists: what is sharded one by one."""
     if isinstance(network, nn.ModuleList):

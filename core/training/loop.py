@@ -6,7 +6,6 @@ and stops when asked to or when a number is not finite.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..config.sections import Train
-from ..config.sizes import check_batch, check_room_to_train
+from ..config.sizes import at_once, check_batch, check_room_to_train
 from ..conformance.answers import check_training
 from ..contracts.dataset import Dataset
 from ..contracts.observer import RunEvent
@@ -39,6 +38,7 @@ from ..runs.folder import RunFolder
 from ..runs.log_file import LogSoFar
 from ..runs.ranks import Ranks, whole
 from ..runs.state import VALIDATION, State
+from .micro_batches import check_linear
 from .non_finite import NonFiniteError, dump, not_finite, numbers
 from .observers import Observers
 from .signals import Interrupt
@@ -134,6 +134,8 @@ def check_run(model: Diffusion, data: Dataset, options: Train, ranks: Ranks) -> 
     """Refuse what can be known to fail, or to train in silence for nothing, before it begins."""
     check_label_dropout(model, options, data.spec.classes)
     check_sharding(options, ranks)
+    if options.micro_batch is not None:
+        check_linear(model)
     check_batch(options, model.process.signature(), ranks)
     check_room_to_train(model, options, ranks)
     check_training(model, data, ranks.device)
@@ -263,7 +265,7 @@ class _Run:
         model.eval()
         with self.training.ema.applied():
             if len(split):
-                measurements = validate(model, split, ranks, self.options.batch_size)
+                measurements = validate(model, split, ranks, at_once(self.options, ranks))
             images = pictures(model, ranks)
         model.train()
         self.scalars |= measurements
@@ -306,9 +308,8 @@ class _Run:
         """Run the bad step again to see where it breaks, and write that down."""
         training, ranks = self.training, self.ranks
         training.updates.zero_grad()
-        losses = training.forward(step)
-        with contextlib.suppress(RuntimeError):  # anomaly detection of the user's may raise here
-            losses.loss.backward()
+        with torch.autograd.set_detect_anomaly(False):  # the user's would raise here
+            losses = training.gradients(step)
         named = training.model.named_parameters()
         gradients = not_finite([(name, whole(p.grad)) for name, p in named if p.grad is not None])
         weights = gathered(named_tensors(training.model), ranks)

@@ -179,7 +179,6 @@ def reproduce(
         training = Training(model, parts.dataset(), config.train, seed=config.seed, ranks=ranks)
         weights = read_tensors(path / "model.safetensors")
         restore(named_tensors(training.model), weights, str(path))
-        losses = training.forward(int(path.name.removeprefix("step-")))
-        losses.loss.backward()
+        losses = training.gradients(int(path.name.removeprefix("step-")))
         training.feed.close()
         return losses

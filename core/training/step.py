@@ -24,6 +24,7 @@ from ..objective.boundary import boundary
 from ..objective.diffusion import Diffusion
 from ..objective.loss import Losses
 from ..randomness.generators import seed_generators
+from ..randomness.noise import Noise
 from ..runs.checkpoint import (
     Checkpoint,
     gathered,
@@ -35,6 +36,7 @@ from ..runs.working import use_bfloat16
 from .batches import Feed, with_labels_dropped
 from .ema import EMA
 from .log_window import Window
+from .micro_batches import accumulate
 from .non_finite import Guard
 from .updates import Updates
 
@@ -68,8 +70,7 @@ class Training:
 
     def step(self, n: int) -> None:
         """Update ``n``: all of it, and nothing that makes the device wait."""
-        losses = self.forward(n)
-        losses.loss.backward()
+        losses = self.gradients(n)
         norm = gradient_norm(self.parameters)
         unsound = self.guard.look(losses.loss, norm)
         if self.options.clip_norm is not None:
@@ -79,13 +80,20 @@ class Training:
         self.window.add(losses, norm)
         self.adapt(losses, unsound)
 
-    def forward(self, n: int) -> Losses:
-        """The losses of update ``n``: the same whenever they are asked for."""
+    def gradients(self, n: int) -> Losses:
+        """The losses of update ``n``, their gradients left at the parameters.
+
+        They are the same whenever they are asked for.
+        """
+        batch, size = self.batch(n), self.options.micro_batch
+        seed_generators(dropout_seed(self.seed, n, self.ranks.rank), self.ranks.device)
+        return accumulate(self.model, self.spread, batch, size, self.ranks)
+
+    def batch(self, n: int) -> tuple[Tensor, Tensor | None, Noise]:
+        """This rank's part of what update ``n`` looks at: integers, labels and noise."""
         batch, noise = self.feed(n), self.feed.noise(n)
         cond = with_labels_dropped(batch.y, self.options.label_dropout, self.classes, noise)
-        seed_generators(dropout_seed(self.seed, n, self.ranks.rank), self.ranks.device)
-        losses: Losses = self.spread(batch.x, cond, noise, self.ranks.mean)
-        return losses
+        return batch.x, cond, noise
 
     @torch.no_grad()
     def adapt(self, losses: Losses, unsound: Tensor) -> None:

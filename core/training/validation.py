@@ -28,16 +28,17 @@ _FEW = 32  # no device is too small for this many at a time
 
 @torch.no_grad()
 def validate(
-    model: Diffusion, split: Split, ranks: Ranks, batch_size: int, seed: int = _SEED
+    model: Diffusion, split: Split, ranks: Ranks, at_once: int, seed: int = _SEED
 ) -> dict[str, float]:
     """``validation/bits_per_dim`` and its standard error; the same on every rank.
 
-    Of a model with labels it is the bound given the label. Training always asks with one seed.
+    Of a model with labels it is the bound given the label. ``at_once`` is how many examples a rank
+    has room for in training. Training always asks with one seed.
     """
     n, dims = len(split), model.process.data.dims
     looks = Looks(model, split, torch.arange(n), math.ceil(_LOOKS / n), seed, _STEP, ranks.device)
     # without gradients a rank has room for twice what it trains with
-    size = max(1, max(_FEW, 2 * batch_size // ranks.world) // looks.each)
+    size = max(1, max(_FEW, 2 * at_once) // looks.each)
     bits = torch.zeros(2, looks.each, n, dtype=torch.float64, device=ranks.device)
     for start in range(ranks.rank * size, n + ranks.rank * size, size * ranks.world):
         # a rank that has run out looks on without counting: sharded networks are called by all

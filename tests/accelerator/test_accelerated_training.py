@@ -34,6 +34,8 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"objective__times": "information"},
     {"objective__normalise": "units"},
     {"objective__steps": 10},
+    {"train__micro_batch": 3},
+    {"train__micro_batch": 3, "objective__normalise": "units"},
     {"train__clip_norm": 0.01},
     {"train__ema_warmup": False, "train__ema": 0.5},
     {"train__label_dropout": 0.5},
@@ -117,7 +119,7 @@ def test_a_run_on_the_second_device_drops_the_same_units():
         module.manual_seed_all(k)
         ranks = Ranks(device)
         training = Training(model(parts, CPU), parts.data, parts.config.train, seed=1, ranks=ranks)
-        losses.append(training.forward(0).per_example.tolist())
+        losses.append(training.gradients(0).per_example.tolist())
         training.feed.close()
     assert losses[0] == losses[1]
 

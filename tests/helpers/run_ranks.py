@@ -40,8 +40,9 @@ def main(out: Path, jobs: list[str]) -> None:
             if what == "resume":
                 result = resume(out / argument, without=QUIET)
             else:
-                process = argument or "masked"
-                result = train(config(what, process), out / f"{what}-{process}", without=QUIET)
+                process, _, micro = (argument or "masked").partition(":")
+                made = config(what, process, micro_batch=int(micro) if micro else None)
+                result = train(made, out / f"{what}-{process}", without=QUIET)
             codes[job] = result.exit_code
         except ElbowroomError as error:
             codes[job] = str(error)

@@ -78,6 +78,12 @@ class OwnUnits(Normaliser):
 
 
 @attrs.frozen
+class Squares(Normaliser):
+    def __call__(self, losses, units, mean_over_ranks):
+        return losses.square().mean()
+
+
+@attrs.frozen
 class Backwards(Grid):
     def times(self, steps, schedule):
         return EvenGrid().times(steps, schedule).flip(0)
@@ -103,6 +109,7 @@ def test_wrong_ones_are_told_what_they_break():
         (check_rate_schedule, Explodes(), "between 0 and a few times its base"),
         (check_rate_schedule, Fixed(), "Twice the base is twice the rate"),
         (check_normaliser, OwnUnits(), "mean over ranks is the loss of the whole batch"),
+        (check_normaliser, Squares(), "weighted sum of the losses"),
         (lambda grid: check_grid(grid, Cosine()), Backwards(), "strictly falling"),
         (check_guidance, OfTheBatch(), "does not depend on the others"),
         (check_command, silent, "docstring begins with a sentence"),

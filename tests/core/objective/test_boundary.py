@@ -64,7 +64,7 @@ def test_a_network_that_knows_nothing_is_logged_with_log_v():
     training.spread = model
     with torch.no_grad():
         for n in range(400):
-            training.window.add(training.forward(n), torch.zeros(()))
+            training.window.add(model(*training.batch(n)), torch.zeros(()))
     training.feed.close()
     logged = training.window.measurements()[0]["bits_per_dim"]
     assert logged == pytest.approx(math.log2(parts.data.spec.levels), rel=0.01)

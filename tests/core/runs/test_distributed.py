@@ -90,6 +90,18 @@ def test_two_ranks_train_as_one_replicated_and_sharded(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_micro_batches_on_two_ranks_train_as_one_batch(tmp_path, parallel):
+    """Both normalisers, parts of unequal size, a weighting with parameters of its own."""
+    out = tmp_path / "two"
+    torchrun(out, f"{parallel}:masked:3", f"{parallel}:gaussian:3")
+    for process in ("masked", "gaussian"):
+        train(config(process=process), tmp_path / process, without=QUIET)
+        close(tmp_path / process, out / f"{parallel}-{process}")
+        close_weights(tmp_path / process, out / f"{parallel}-{process}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_gaussian_runs_on_two_ranks_as_on_one(tmp_path, parallel):
     """The other process, the other normaliser, a weighting with parameters of its own."""
     train(config(process="gaussian"), tmp_path / "whole", without=QUIET)

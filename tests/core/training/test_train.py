@@ -254,11 +254,13 @@ class Bad(Weighting):
         return torch.where(level.t > self.beyond, float("nan"), 1.0)
 
 
-@pytest.mark.parametrize("process", ["masked", "gaussian"])
-def test_a_loss_that_is_not_finite_stops_the_run_and_leaves_what_reproduces_it(tmp_path, process):
+@pytest.mark.parametrize(("process", "micro"), [("masked", None), ("gaussian", 3)])
+def test_a_loss_that_is_not_finite_stops_the_run_and_leaves_what_reproduces_it(
+    tmp_path, process, micro
+):
     """Stopped before the update; the dump's weights and step give the same NaN again."""
     config = load_config(
-        tiny_config(process, batch_size=4, steps=40, save_every=1, log_every=7),
+        tiny_config(process, batch_size=4, micro_batch=micro, steps=40, save_every=1, log_every=7),
         {"weighting": Bad()},
     )
     with pytest.raises(NonFiniteError, match=r"not finite \(at t = 0\.99") as caught:
@@ -366,6 +368,7 @@ def test_validation_is_that_of_the_averaged_model(tmp_path):
     [
         {"precision": "bfloat16"},
         {"checkpoint_activations": True},
+        {"micro_batch": 3},
         {"clip_norm": 0.1},
         {"ema_warmup": False, "ema": 0.5},
     ],
