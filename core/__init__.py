@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from .evaluation.run import evaluate_run, evaluation_folder, read_evaluation
     from .files.atomic import atomic_folder, replace_file, sweep, write_atomically
     from .files.cache_home import cache_folder
-    from .files.json_file import JSONFileError, finite, is_count, parse_json, read_json
+    from .files.json_file import JSONFileError, finite, is_count, is_number, parse_json, read_json
     from .files.lock import locked, take_lock
     from .objective.diffusion import Diffusion
     from .objective.guidance import ClassifierFree
@@ -101,7 +101,7 @@ _PUBLIC = {
     "errors": "ConfigError ElbowroomError IncompatibleError PluginError did_you_mean",
     "files.atomic": "atomic_folder replace_file sweep write_atomically",
     "files.cache_home": "cache_folder",
-    "files.json_file": "JSONFileError finite is_count parse_json read_json",
+    "files.json_file": "JSONFileError finite is_count is_number parse_json read_json",
     "files.lock": "locked take_lock",
     "randomness.categorical": "draw_categorical",
     "randomness.generators": "kept_generators seed_generators",
@@ -282,6 +282,7 @@ __all__ = [
     "indices",
     "installed",
     "is_count",
+    "is_number",
     "is_reference",
     "is_vacuous",
     "isotonic_projection",

@@ -103,6 +103,10 @@ class Metric(ABC):
     def compute(self) -> Mapping[str, Measurement | float]:
         """Measurement name -> measurement; a plain number is one of which nothing more is known."""
 
+    def details(self) -> Any:
+        """JSON data to be kept beside the measurements, where they are not all there is to say."""
+        return None
+
 
 def is_vacuous(value: float | None, better: str | None, knows_nothing: float | None) -> bool:
     """Is a measurement worse than that of a model that knows nothing?"""

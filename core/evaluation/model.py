@@ -41,6 +41,7 @@ class Evaluation:
     failed: Mapping[str, str]  # metric -> what went wrong in it
     calls_mean: float | None  # network calls a sample; None: none was drawn
     seconds: Mapping[str, float]  # of sampling and of everything else
+    details: Mapping[str, Any] = attrs.Factory(dict)  # metric -> what it found beside measurements
 
     def record(self) -> dict[str, Any]:
         """The same as JSON data."""
@@ -84,7 +85,9 @@ def evaluate(
         calls, sampling = at_work.show_samples()
         measurements = at_work.measurements(of or {})
     seconds = {"sampling": sampling, "rest": time.perf_counter() - began - sampling}
-    return Evaluation(measurements, at_work.skipped, at_work.failed, calls, seconds)
+    return Evaluation(
+        measurements, at_work.skipped, at_work.failed, calls, seconds, at_work.details
+    )
 
 
 @attrs.define(eq=False)
@@ -98,6 +101,7 @@ class _Measuring:
     metrics: dict[str, Metric] = attrs.field(factory=dict)  # those that fit
     skipped: dict[str, str] = attrs.field(factory=dict)
     failed: dict[str, str] = attrs.field(factory=dict)
+    details: dict[str, Any] = attrs.field(factory=dict)
 
     def prepare(self) -> None:
         """Find the metrics that fit.
@@ -160,6 +164,8 @@ class _Measuring:
             self.progress(f"computing {name}", k, len(self.metrics))
             with self._on_its_own(name), evaluating(self.model):
                 answer = check_measurements(metric, metric.compute())
+                if (more := metric.details()) is not None:
+                    self.details[name] = more
                 if twice := answer.keys() & found.keys():
                     raise ElbowroomError(f"it says {min(twice)!r}, as another metric does")
                 common = {**of, **self._common(metric)}

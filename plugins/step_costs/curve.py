@@ -1,0 +1,134 @@
+"""curve: what the model's loss is at each level, with errors; grids and weightings are made of it.
+
+The averaged weights are looked at on the validation split, at ``levels`` levels that are half the
+schedule's own and half even over lambda, each at ``looks`` examples. Its measurement is the bound
+of a sampler that stops at every one of these levels, which for many of them is the diffusion term
+of bits/dim; the curve itself is kept in the evaluation's file (:class:`StepCosts`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+import attrs
+import torch
+from elbowroom import (
+    Display,
+    ElbowroomError,
+    Level,
+    Looks,
+    Measurement,
+    Metric,
+    Noise,
+    Subject,
+    permute,
+)
+from torch import Tensor
+
+from .costs import StepCosts, coordinate_of, has_price
+
+_STEP = 2**31 - 3  # a step that nothing else asks for
+
+
+@attrs.define(eq=False)
+class Curve(Metric):
+    """The loss by level."""
+
+    uses_samples: ClassVar[bool] = False
+    display: ClassVar[Mapping[str, Display]] = {
+        "curve_bits_per_dim": Display("bits/dim by the curve", "detail", ranked=False)
+    }
+
+    split: Literal["train", "validation"] = "validation"
+    levels: int = attrs.field(default=256, validator=attrs.validators.ge(2))
+    looks: int = attrs.field(default=64, validator=attrs.validators.ge(2))  # a level
+
+    _subject: Subject = attrs.field(init=False, repr=False)
+    _costs: StepCosts | None = attrs.field(default=None, init=False, repr=False)
+
+    def prepare(self, subject: Subject) -> None:
+        if subject.model is None:
+            raise ElbowroomError("curve: there is no model whose loss could be measured")
+        if not len(subject.data.split(self.split)):
+            raise ElbowroomError(f"curve: the {self.split} split is empty")
+        self._subject = subject
+
+    @torch.no_grad()
+    def compute(self) -> dict[str, Measurement]:
+        model = self._subject.model
+        assert model is not None
+        self._costs = self._priced() if has_price(model.process) else self._tabled()
+        bits = self._costs.total(range(len(self._costs.log_snr))) / self._unit
+        of = {"split": self.split, "levels": len(self._costs.log_snr), "looks": self.looks}
+        return {"curve_bits_per_dim": Measurement(bits, self._error(), of=of)}
+
+    def details(self) -> Any:
+        return None if self._costs is None else self._costs.record()
+
+    @property
+    def _unit(self) -> float:
+        return self._subject.data.spec.dims * math.log(2)
+
+    def _error(self) -> float | None:
+        costs = self._costs
+        if costs is None or costs.coordinate is None or costs.error is None:
+            return None
+        return float((costs.error * costs.coordinate.diff()).square().sum().sqrt()) / self._unit
+
+    # -- price times plain loss
+
+    def _priced(self) -> StepCosts:
+        levels, model = self._levels(self.levels), self._model
+        losses = [
+            model.process.plain_loss(x, z, model.predict(z, at, y), at).flatten(1).sum(1).double()
+            for x, y, z, at, _ in self._batches(levels)
+        ]
+        each = torch.cat(losses).cpu().view(-1, self.looks)  # [n, looks]
+        coordinate, slope = coordinate_of(model.process, levels.log_snr)
+        error = each.std(1) / math.sqrt(self.looks)
+        return StepCosts(levels.log_snr, coordinate, slope * each.mean(1), slope * error)
+
+    # -- any other process: the divergence of every step
+
+    def _tabled(self) -> StepCosts:
+        levels, model = self._levels(min(self.levels, 64)), self._model
+        n = len(levels.log_snr)
+        sums = torch.zeros(n, n, dtype=torch.float64)
+        for x, y, z, at, node in self._batches(levels):
+            prediction = model.predict(z, at, y)
+            for j in range(int(node.min()) + 1, n):
+                to = levels.select(torch.full((len(z),), j)).over(z)
+                step = model.process.step_kl(x, z, prediction, at, to).double().cpu()
+                sums[:, j].index_add_(0, node, torch.where(node < j, step, 0.0))
+        return StepCosts(levels.log_snr, measured=sums / self.looks)
+
+    # -- looks
+
+    @property
+    def _model(self) -> Any:
+        return self._subject.model
+
+    def _levels(self, count: int) -> Level:
+        """[count + 1] levels from noise to data."""
+        looks = Looks(
+            self._model, self._subject.data.split(self.split), torch.arange(1), 1, 0, 0, "cpu"
+        )
+        t = torch.linspace(1, 0, count + 1, dtype=torch.float64)
+        return Level.of(t, looks.schedule, self._model.process)
+
+    def _batches(
+        self, levels: Level
+    ) -> Iterator[tuple[Tensor, Tensor | None, Tensor, Level, Tensor]]:
+        """x, label, z, level and node of all looks, in the order of the levels they start from."""
+        subject, split = self._subject, self._subject.data.split(self.split)
+        total = (len(levels.log_snr) - 1) * self.looks
+        rows = permute(torch.arange(total), total, subject.seed, _STEP) % len(split)
+        for places in torch.arange(total).split(subject.batch_size):
+            batch, node = split.take(rows[places]), places // self.looks
+            x = self._model.process.encode(batch.x.to(subject.device))
+            y = None if batch.y is None else batch.y.to(subject.device)
+            noise = Noise(subject.seed, places.to(subject.device), total, _STEP)
+            at = levels.select(node).over(x, torch.float32)
+            yield x, y, self._model.process.corrupt(x, at, noise), at, node
