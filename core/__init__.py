@@ -13,7 +13,18 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import assemble, evaluate, load, resume, sample, train
+    from .api import (
+        assemble,
+        build_objective,
+        build_sampler,
+        evaluate,
+        load,
+        parts_of,
+        resume,
+        sample,
+        save,
+        train,
+    )
     from .certificate.certificate import END, Certificate, certify, isotonic_projection
     from .certificate.meaning import describe_weighting
     from .certificate.slack import LossCurve, Slack, cell_widths, minorant, slack_on_run
@@ -86,7 +97,7 @@ if TYPE_CHECKING:
     from .runs.folder import RunFolder
     from .runs.lend import lend_training
     from .runs.load import Loaded, load_run
-    from .runs.provenance import provenance, remember_code
+    from .runs.provenance import check_lasting, provenance, remember_code
     from .runs.ranks import Ranks
     from .runs.run_error import RunError
     from .sampling.drawing import Labels, draw
@@ -97,7 +108,7 @@ if TYPE_CHECKING:
     from .training.step import Training
 
 _PUBLIC = {
-    "api": "assemble evaluate load resume sample train",
+    "api": "assemble build_objective build_sampler evaluate load parts_of resume sample save train",
     "errors": "ConfigError ElbowroomError IncompatibleError PluginError did_you_mean",
     "files.atomic": "atomic_folder replace_file sweep write_atomically",
     "files.cache_home": "cache_folder",
@@ -152,7 +163,7 @@ _PUBLIC = {
     "runs.devices": "check_device place",
     "runs.changes": "check_unchanged",
     "runs.folder": "RunFolder",
-    "runs.provenance": "provenance remember_code",
+    "runs.provenance": "check_lasting provenance remember_code",
     "runs.run_error": "RunError",
     "runs.lend": "lend_training",
     "runs.load": "Loaded load_run",
@@ -256,13 +267,16 @@ __all__ = [
     "atomic_folder",
     "broadcast_over",
     "build_model",
+    "build_objective",
     "build_parts",
+    "build_sampler",
     "cache_folder",
     "cell_widths",
     "certify",
     "check_device",
     "check_examples",
     "check_finite",
+    "check_lasting",
     "check_range",
     "check_split",
     "check_unchanged",
@@ -303,6 +317,7 @@ __all__ = [
     "normalised",
     "parse_json",
     "parse_spec",
+    "parts_of",
     "permute",
     "pixels",
     "place",
@@ -317,6 +332,7 @@ __all__ = [
     "resume",
     "sample",
     "sample_run",
+    "save",
     "save_png",
     "seed_generators",
     "settled",

@@ -8,13 +8,18 @@
     measurements = er.evaluate(model, metrics=("bpd",)).measurements
     model = er.load("runs/gaussian")        # another day
 
+    model = er.assemble(process="masked", data="digits", denoiser=MyNetwork)
+    loss = model(x, y).loss                 # a loop of your own, or of another library
+    er.save(model, "runs/mine")
+
 A model remembers the config and the data it was assembled from, so it can be trained and evaluated
 as it is. Everything here is made of parts that can be used on their own: a training loop of your
-own needs ``model(x, y, noise).loss`` and nothing else.
+own needs ``model(x, y).loss`` and nothing else.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from os import PathLike
 from pathlib import Path
@@ -23,33 +28,80 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .config.assembly import Parts, build_model, build_parts
-from .config.sections import Config, load_config
+from .config.sections import Config, load_config, named_component
+from .contracts.dataset import DataSpec
 from .contracts.metric import EVALUATION_BATCH
 from .errors import ConfigError, ElbowroomError
 
 if TYPE_CHECKING:
     import torch
 
+    from .contracts.dataset import Dataset
+    from .contracts.sampler import Sampler
     from .evaluation.model import Evaluation
     from .objective.diffusion import Diffusion
+    from .objective.loss import Objective
     from .sampling.drawing import Drawn, Labels
     from .training.loop import RunResult
 
 
 def assemble(
-    source: str | PathLike[str] | Mapping[str, Any] | Config,
+    source: str | PathLike[str] | Mapping[str, Any] | Config | None = None,
     overrides: Mapping[str, Any] | tuple[str, ...] = (),
     **changes: Any,
 ) -> Diffusion:
     """The model that a config describes, untrained.
 
     Keywords swap sections, overrides single values: ``assemble("digits", {"train.steps": 10},
-    process="gaussian")``. A component may also be given as an object.
+    process="gaussian")``; without a source they are all there is. A component may also be given as
+    an object, ``denoiser`` as any ``torch.nn.Module`` that maps (z, log_snr, cond) to what the
+    process asks for, as its class or as a function that makes it; ``data`` as a ``DataSpec`` alone.
     """
-    config = load_config(source, overrides)
+    spec = changes.pop("data") if isinstance(changes.get("data"), DataSpec) else None
+    changes = changes if spec is None else {**changes, "data": None}
+    config = load_config(changes if source is None else source, overrides)
     if changes:
         config = load_config(config, changes)
-    return _with_parts(build_parts(config))
+    return _checked(_with_parts(build_parts(config, spec)))
+
+
+def build_objective(
+    process: Any,
+    data: DataSpec,
+    *,
+    weighting: Any = None,
+    schedule: Any = None,
+    **options: Any,
+) -> Objective:
+    """The objective of a process for data of a form: by names, mappings or objects, no config.
+
+    ``build_objective("masked", DataSpec((8, 8, 1), levels=17), weighting="sigmoid")``; other
+    keywords are of the config's section ``objective``. Its ``process`` and ``schedule`` are
+    attributes; with a network and a sampler it is a model: ``Diffusion(objective, net, sampler)``.
+    """
+    from .config import assembly
+
+    named = {"process": process, "weighting": weighting, "schedule": schedule, "objective": options}
+    config = load_config({key: value for key, value in named.items() if value is not None})
+    return assembly.build_objective(build_parts(config, data))
+
+
+def build_sampler(name: Any, **options: Any) -> Sampler:
+    """A sampler by name: ``build_sampler("ancestral", steps=64)``."""
+    given = {"name": name, **options} if isinstance(name, str) else name
+    sampler: Sampler = named_component("sampler", given).build()
+    return sampler
+
+
+def save(model: Diffusion, out: str | PathLike[str], *, step: int = 0) -> Path:
+    """Make a run of a model, in the new folder ``out``, which every command takes.
+
+    It keeps the weights, the config, and where the code of your own is, with its sha256. ``step``
+    says how many updates the weights have behind them.
+    """
+    from .runs.save import save_run
+
+    return save_run(model, parts_of(model), out, step)
 
 
 def load(
@@ -95,6 +147,7 @@ def train(
         return run.train(_changed(load_config(model), options), out, device=device, without=without)
     config = _changed(parts_of(model).config, options)
     parts = attrs.evolve(parts_of(model), config=config)
+    _warn_of_main(config)
     result = run.train(config, out, built=(parts, model), device=device, without=without)
     latest = RunFolder(Path(out)).latest()
     if latest is not None:
@@ -102,6 +155,18 @@ def train(
     _remember(model, parts)
     model.eval()
     return result
+
+
+def _warn_of_main(config: Config) -> None:
+    """Say what a run will not be good for while there is time to change it."""
+    from .runs.provenance import of_the_script
+
+    for spec in of_the_script(config):
+        warnings.warn(
+            f"{spec.path}: {spec.name.partition(':')[2]} is defined in the script that runs: only "
+            "this script can load or resume the run; in a file of its own every command can",
+            stacklevel=3,
+        )
 
 
 def _changed(config: Config, options: Mapping[str, Any]) -> Config:
@@ -151,6 +216,7 @@ def sample(
 ) -> Drawn:
     """``count`` samples of a model or of a run; keywords are options of its sampler.
 
+    ``sampler`` takes another one: ``sample(model, 16, sampler="ddim", steps=50)``.
     Sample number i is the same however many are drawn and however large the batches are. They are
     drawn on ``device``, or the accelerator the model is on, or what there is; a model comes back
     from there.
@@ -178,12 +244,13 @@ def sample(
 def evaluate(
     model: Diffusion | str | PathLike[str],
     *,
+    data: Any = None,
     batch_size: int = EVALUATION_BATCH,
     device: torch.device | str | None = None,
     trust: bool = False,
     **protocol: Any,
 ) -> Evaluation:
-    """The measurements of a model or of a run on the test split of its data.
+    """The measurements of a model or of a run on the test split of its data, or of ``data``.
 
     Keywords say how it is evaluated: ``metrics``, ``samples``, ``seed``, ``features``,
     ``precision``. Where, as for :func:`sample`.
@@ -199,7 +266,7 @@ def evaluate(
     except (TypeError, ValueError) as error:
         known = ", ".join(field.name for field in attrs.fields(EvaluationProtocol))
         raise ConfigError(f"{error.args[0]}; evaluate takes {known}") from error
-    data = parts_of(model).dataset()
+    data = parts_of(model).dataset() if data is None else _dataset(data)
     with evaluating(model):
         return evaluate(model, data, asked, batch_size=batch_size, device=device)
 
@@ -213,7 +280,7 @@ def parts_of(model: Diffusion) -> Parts:
     if not isinstance(parts, Parts):
         raise ElbowroomError(
             "this model was not made by elbowroom.assemble or elbowroom.load, so nothing is known "
-            "of its config and data: use elbowroom.training.loop.fit with a data set of yours"
+            "of its config and data: assemble it, with denoiser= a network of yours"
         )
     return parts
 
@@ -228,9 +295,32 @@ def _remember(model: Diffusion, parts: Parts) -> Diffusion:
 
 
 def _with_sampler(model: Diffusion, options: Mapping[str, Any]) -> Diffusion:
-    """The same network with other options of its sampler; nothing is copied."""
+    """The same network with another sampler, or other options of its own; nothing is copied."""
     from .objective.diffusion import Diffusion
 
-    changes = {f"sampler.{name}": value for name, value in options.items()}
-    parts = build_parts(load_config(parts_of(model).config, changes))
-    return _remember(Diffusion(model.objective, model.denoiser, parts.sampler), parts)
+    changes = {f"sampler.{key}": value for key, value in options.items() if key != "sampler"}
+    if "sampler" in options:
+        changes = {"sampler": options["sampler"], **changes}
+    now = vars(model).get("parts")
+    if isinstance(now, Parts):
+        parts = build_parts(load_config(now.config, changes), now.spec)
+        parts = attrs.evolve(parts, data=now.data)
+        return _remember(Diffusion(model.objective, model.denoiser, parts.sampler), parts)
+    named = {"process": model.process, "sampler": model.sampler}
+    sampler = build_parts(load_config(named, changes), model.process.data).sampler
+    return Diffusion(model.objective, model.denoiser, sampler)
+
+
+def _dataset(given: Any) -> Dataset:
+    data: Dataset = named_component("dataset", given, path="data").build()
+    return data
+
+
+def _checked(model: Diffusion) -> Diffusion:
+    """A network that keeps no contract of ours is asked once whether it does what one would."""
+    from .conformance.answers import check_own_network
+    from .contracts.denoiser import Denoiser
+
+    if not isinstance(model.denoiser, Denoiser):
+        check_own_network(model)
+    return model

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..contracts.schedule import Schedule
     from ..contracts.weighting import Weighting
     from ..objective.diffusion import Diffusion
+    from ..objective.loss import Objective
 
 
 @attrs.frozen(eq=False)
@@ -83,21 +84,34 @@ def _process(config: Config, spec: DataSpec | None) -> Process:
 
 def build_model(parts: Parts) -> Diffusion:
     """The network and its objective; weights depend on the config's seed alone."""
+    from torch import nn
+
     from ..objective.diffusion import Diffusion
-    from ..objective.loss import Objective
     from ..randomness.generators import kept_generators, seed_generators
 
     config = parts.config
     if parts.spec is None or config.denoiser is None:
         missing = "data" if parts.spec is None else "denoiser"
         raise ConfigError(f"{missing}: a model needs one, and this config names none")
-    parts.process.check_schedule(parts.schedule)
+    objective = build_objective(parts)
     signature = parts.process.signature()
     check_network(config.denoiser, signature)
     with kept_generators():
         seed_generators(config.seed)
         denoiser = config.denoiser.build(signature)
-    objective = Objective.prepared(
+    if not isinstance(denoiser, nn.Module):
+        made = type(denoiser).__name__
+        raise ConfigError(f"denoiser: {config.denoiser.name} made a {made}, not a torch.nn.Module")
+    return Diffusion(objective, denoiser, parts.sampler)
+
+
+def build_objective(parts: Parts) -> Objective:
+    """What is asked of a network: needs neither network nor data files."""
+    from ..objective.loss import Objective
+
+    config = parts.config
+    parts.process.check_schedule(parts.schedule)
+    return Objective.prepared(
         parts.process,
         parts.schedule,
         parts.weighting,
@@ -105,7 +119,6 @@ def build_model(parts: Parts) -> Diffusion:
         steps=config.objective.steps,
         normaliser=config.objective.normalise.build(),
     )
-    return Diffusion(objective, denoiser, parts.sampler)
 
 
 def _check_sampler(sampler: Sampler, process: Process, config: Config) -> None:

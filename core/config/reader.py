@@ -34,6 +34,7 @@ from .messages import (
     reason,
     show,
 )
+from .own import Own
 from .schema import Option, Required, kind_of, options_of
 from .spec import ComponentSpec, NotPlainError, build_nested, describe_instance, to_plain
 from .yaml_reader import Trail, is_number, is_utf8
@@ -227,7 +228,28 @@ class Reading:
             return self._named(kind, name, options, trail, name_trail)
         if kind_of(type(given)) == kind:
             return self._instance(kind, given, trail)
+        if (own := Own.of(kind, given)) is not None:
+            return self._own(own, trail)
         return _refuse(given, Annotated[Any, kind], trail)
+
+    def _own(self, own: Own, trail: Trail) -> ComponentSpec:
+        """A class, function or object that no plugin supplies."""
+        component, plain, why = own.component, None, None
+        if own.instance is None:
+            options = self.options(own.maker, own.options, trail)
+        else:
+            options = {}
+            try:
+                options = own.kept_options()
+            except NotPlainError as error:
+                why = error
+        name = own.maker.__qualname__ if component is None else component.name
+        if component is not None and why is None:
+            plain = _resolved(name, options, own.options)
+        said = "" if plain is not None else own.why_not_plain(why)
+        return ComponentSpec(
+            own.kind, name, options, component, plain, dotted(trail), own.instance, said, own.maker
+        )
 
     def _component_of(self, hint: Any, kind: str, given: Any, trail: Trail) -> ComponentSpec:
         """A component of the annotated class, which may be narrower than its kind."""

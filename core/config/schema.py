@@ -77,14 +77,28 @@ def options_of(cls: type[Any]) -> dict[str, Option]:
 
 def _parameters(cls: type[Any]) -> list[inspect.Parameter]:
     """What a config may tell a constructor."""
-    if cls.__init__ is object.__init__:
+    return [p for p in _all_parameters(cls) if not _is_supplied(p)]
+
+
+def _all_parameters(made: Any) -> list[inspect.Parameter]:
+    """Of a class's constructor or of a function, by name."""
+    if getattr(made, "__init__", None) is object.__init__:
         return []
     try:
-        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        maker = getattr(made, "__init__") if isinstance(made, type) else made  # noqa: B009  # of the class
+        parameters = list(inspect.signature(maker).parameters.values())[isinstance(made, type) :]
     except (TypeError, ValueError):  # written in C: nothing to read
         return []
-    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    return [p for p in named if p.kind is p.KEYWORD_ONLY or p.name not in SUPPLIED]
+    return [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def _is_supplied(p: inspect.Parameter) -> bool:
+    return p.kind is not p.KEYWORD_ONLY and p.name in SUPPLIED
+
+
+def takes_what_is_supplied(made: Any) -> bool:
+    """Is it made from a signature? Another library's network need not know of it."""
+    return kind_of(made) is not None or any(map(_is_supplied, _all_parameters(made)))
 
 
 def _default(default: Any, field: attrs.Attribute[Any] | None) -> Callable[[], Any]:
@@ -108,7 +122,7 @@ class _Names(dict[str, Any]):
 def _names(cls: type[Any]) -> _Names:
     """A class's own names, and those of its module and of its bases' modules."""
     names = _Names(vars(cls))
-    for base in reversed(cls.__mro__):
+    for base in reversed(getattr(cls, "__mro__", (cls,))):
         names |= vars(sys.modules[base.__module__]) if base.__module__ in sys.modules else {}
     return names
 

@@ -14,7 +14,7 @@ from ..errors import ConfigError, ElbowroomError
 from ..registry.components import installed
 from ..registry.reference import name_of
 from .messages import reason
-from .schema import kind_of, options_of
+from .schema import kind_of, options_of, takes_what_is_supplied
 
 if TYPE_CHECKING:
     from ..registry.components import Component
@@ -35,14 +35,17 @@ class ComponentSpec:
     given: Mapping[str, Any] | None
     path: str = ""  # where in the config, for errors
     instance: Any = None  # already built, in Python
+    not_plain: str = ""  # why nothing is given, where that can be told
+    maker: Any = None  # the class or function, where no name leads to it
 
     @property
     def cls(self) -> type[Any]:
         """The class that is built."""
         if self.instance is not None:
             return type(self.instance)
-        assert self.component is not None
-        cls: type[Any] = self.component.load()
+        cls: type[Any] = self.maker
+        if self.component is not None:
+            cls = self.component.load()
         return cls
 
     def build(self, *supplied: Any) -> Any:
@@ -50,6 +53,7 @@ class ComponentSpec:
         if self.instance is not None:
             return self.instance
         options = {name: build_nested(value) for name, value in self.options.items()}
+        supplied = supplied if takes_what_is_supplied(self.cls) else ()
         try:
             return self.cls(*supplied, **options)
         except ElbowroomError:
@@ -81,10 +85,14 @@ def build_nested(value: Any) -> Any:
 class NotPlainError(ConfigError):
     """A value that no config can express."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, why: str = "") -> None:
         super().__init__(
-            f"this config cannot be written down: {what} was made in Python and its options are "
-            "no plain data; name it, or give it options of plain types"
+            f"this config cannot be written down: {what} "
+            + (
+                why
+                or "was made in Python and its options are no plain data; name it, or give it "
+                "options of plain types"
+            )
         )
 
 
@@ -100,7 +108,7 @@ def to_plain(value: Any) -> Any:  # noqa: PLR0911  # one answer for each type
         return str(value)
     if isinstance(value, ComponentSpec):
         if value.given is None:
-            raise NotPlainError(value.path or value.name)
+            raise NotPlainError(value.path or value.name, value.not_plain)
         return dict(value.given)
     if type(value) in (list, tuple):
         return [to_plain(item) for item in value]
@@ -109,7 +117,7 @@ def to_plain(value: Any) -> Any:  # noqa: PLR0911  # one answer for each type
     if kind_of(type(value)):
         return describe_instance(value)
     if attrs.has(type(value)):
-        return _attributes(value)
+        return attributes(value)
     raise NotPlainError(f"{type(value).__module__}.{type(value).__qualname__}")
 
 
@@ -120,10 +128,10 @@ def describe_instance(instance: Any) -> dict[str, Any]:
         raise NotPlainError(f"{cls.__qualname__}, defined inside a function")
     kind = kind_of(cls)
     known = None if kind is None else installed().name_of(kind, cls)
-    return {"name": known or name_of(cls), **_attributes(instance)}
+    return {"name": known or name_of(cls), **attributes(instance)}
 
 
-def _attributes(instance: Any) -> dict[str, Any]:
+def attributes(instance: Any) -> dict[str, Any]:
     """The options of an instance, read back from the attributes that keep them."""
     found = {}
     for option in options_of(type(instance)).values():

@@ -38,6 +38,7 @@ from ..objective.diffusion import Diffusion
 from ..objective.loss import Objective
 from ..randomness.generators import kept_generators
 from ..randomness.noise import Noise
+from ..registry.component import cause
 from ..registry.supplier import named
 
 _FEW = 2  # examples a network is asked about
@@ -159,6 +160,30 @@ def check_network(model: Diffusion, batch: Batch) -> None:
     asked.shape("plain_loss", plain, tuple(x.shape))
     asked.reals("plain_loss", plain)
     asked.shape("units", process.units(z), (len(batch),))
+
+
+def check_own_network(model: Diffusion) -> None:
+    """Ask a network that was not made for elbowroom once, about the data's form alone."""
+    spec, signature = model.process.data, model.process.signature()
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    x = torch.zeros((_FEW, *spec.shape), dtype=torch.int64, device=device)
+    y = None if spec.classes is None else torch.zeros(_FEW, dtype=torch.int64, device=device)
+    try:
+        with kept_generators(device), _same_buffers(model):
+            check_network(model, Batch(x, y))
+    except ElbowroomError:
+        raise
+    except Exception as error:
+        out = "" if signature.out_states is None else f", {signature.out_states}"
+        z = "float" if signature.in_states is None else f"int64 below {signature.in_states}"
+        shape = f"[B, {', '.join(map(str, signature.shape))}"
+        asked = _Asked("denoiser", model.denoiser)
+        asked.ensure(
+            False,
+            f"failed with {cause(error)}. It is called as net(z, log_snr, cond): z {shape}] "
+            f"{z}, log_snr [B], cond [B] labels{'' if y is not None else ', here None'}; and "
+            f"answers {shape}{out}]",
+        )
 
 
 @contextmanager

@@ -121,6 +121,21 @@ class Split(ABC):
         for start in range(0, len(self), size):
             yield self.take(torch.arange(start, min(start + size, len(self))))
 
+    # -- as a torch data set: ``DataLoader(data.split("train"), batch_size=64)``
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor] | Tensor:
+        """One example: (x, y), or x alone where there are no labels."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"example {index} of a split of {len(self)}")
+        return self.__getitems__([index % len(self)])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> Sequence[tuple[Tensor, Tensor] | Tensor]:
+        """The same for the examples of a batch, read together."""
+        import torch
+
+        batch = self.take(torch.as_tensor(indices))
+        return list(batch.x) if batch.y is None else list(zip(batch.x, batch.y, strict=True))
+
 
 class Dataset(ABC):
     """A named source of integer examples with fixed splits."""

@@ -73,16 +73,19 @@ class Diffusion(nn.Module):
     def forward(
         self,
         x: Tensor,
-        cond: Tensor | None,
-        noise: Noise,
+        cond: Tensor | None = None,
+        noise: Noise | None = None,
         mean_over_ranks: Callable[[Tensor], Tensor] = lambda value: value,
         shares: Tensor | None = None,
     ) -> Losses:
-        """The losses of integers x [B, *D]; with ``shares`` of a part of a batch."""
+        """The losses of integers x [B, *D]; with ``shares`` of a part of a batch.
+
+        Without ``noise`` it is drawn by torch's own generator: ``torch.manual_seed`` decides.
+        """
         return self.objective(
             lambda z, level: self.predict(z, level, cond),
             self.encode(x),
-            noise,
+            Noise.drawn(len(x), x.device) if noise is None else noise,
             mean_over_ranks,
             shares,
         )

@@ -56,6 +56,21 @@ class Noise:
 
         return cls(seed, torch.arange(batch, device=device), batch, step)
 
+    @classmethod
+    def drawn(cls, batch: int, device: torch.device | str | None = None) -> Noise:
+        """A source whose seed torch's generator draws: another one at each call.
+
+        In a group of ranks each has its own part of the global batch, also where all of them were
+        seeded alike.
+        """
+        import torch
+        from torch import distributed
+
+        grouped = distributed.is_available() and distributed.is_initialized()
+        rank, world = (distributed.get_rank(), distributed.get_world_size()) if grouped else (0, 1)
+        positions = torch.arange(rank * batch, (rank + 1) * batch, device=device)
+        return cls(int(torch.randint(2**62, ())), positions, world * batch)
+
     def __len__(self) -> int:
         return len(self.positions)
 

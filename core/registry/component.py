@@ -103,14 +103,17 @@ class Component:
             if not inspect.isfunction(found):
                 raise PluginError(f"{self._described()} must be a function, not {found!r}")
             return found
+        if kind is not None and kind.also and inspect.isfunction(found):
+            return found  # it makes one
         if not isinstance(found, type):
             raise PluginError(f"{self._described()} must be a class, not {found!r}")
         if kind is not None:
             contract = import_target(kind.contract)
-            if not issubclass(found, contract):
+            if not issubclass(found, (contract, *map(import_target, filter(None, [kind.also])))):
+                other = f" or {kind.also.replace(':', '.')}" if kind.also else ""
                 raise PluginError(
                     f"{self._described()} is {found.__qualname__!r}, which does not derive from "
-                    f"elbowroom.{contract.__name__}"
+                    f"elbowroom.{contract.__name__}{other}"
                 )
         if inspect.isabstract(found):
             missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))

@@ -19,6 +19,7 @@ class Kind:
     contract: str  # "module:Class" that its components derive from, or a protocol of functions
     meaning: str  # one line, for the hook's own documentation
     is_class: bool = True  # False: a function
+    also: str = ""  # "module:Class" of another library that does: its classes, and functions
 
     @property
     def words(self) -> str:
@@ -41,7 +42,7 @@ KINDS: Mapping[str, Kind] = _table(
     Kind("process", "processes", f"{_C}.process:Process", "Noise processes"),
     Kind("schedule", "schedules", f"{_C}.schedule:Schedule", "Log-SNR schedules"),
     Kind("weighting", "weightings", f"{_C}.weighting:Weighting", "Weightings of the objective"),
-    Kind("denoiser", "denoisers", f"{_C}.denoiser:Denoiser", "Networks"),
+    Kind("denoiser", "denoisers", f"{_C}.denoiser:Denoiser", "Networks", also="torch.nn:Module"),
     Kind("sampler", "samplers", f"{_C}.sampler:Sampler", "Ways from noise to data"),
     Kind(
         "time_sampler",

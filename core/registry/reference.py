@@ -169,6 +169,11 @@ def _attribute(module: ModuleType, attribute: str, who: str) -> Any:
             for name, value in vars(module).items()
             if isinstance(value, type) and value.__module__ == module.__name__
         ]
+        if module.__name__ == "__main__":
+            raise PluginError(
+                f"{who} is code of the script that made it, which only that script can load; in a "
+                "file of its own every program finds it"
+            ) from error
         raise PluginError(
             f"{who}: {getattr(module, '__file__', None) or module.__name__} has no {attribute!r}"
             f"{did_you_mean(attribute, classes)}; its classes: {', '.join(classes) or 'none'}"
@@ -201,6 +206,18 @@ def owner_of(module: ModuleType) -> Owner:
 def _of_file(path: Path) -> Owner:
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
     return Owner(path=str(path), sha256=sha256)
+
+
+def lasting_name(made: Any) -> str:
+    """As :func:`name_of`, and a module that is in no package by its file, which any program finds.
+
+    That of the program itself cannot be found by others, and keeps its name.
+    """
+    module = sys.modules[made.__module__]
+    file, package = getattr(module, "__file__", None), getattr(module, "__package__", None)
+    if module.__name__ == "__main__" or package or not file or owner_of(module).distribution:
+        return name_of(made)
+    return f"{Path(file).resolve()}:{made.__qualname__}"
 
 
 def name_of(cls: type[Any]) -> str:

@@ -64,6 +64,10 @@ class Checkpoint:
         value = (self.state.validation or {}).get(VALIDATION)
         return None if value is None or not math.isfinite(value) else float(value)
 
+    def has(self, part: str) -> bool:
+        """Was this part written? Of a model that was saved outside of training only weights are."""
+        return f"{part}.safetensors" in self.state.files
+
     def read(self, part: str) -> dict[str, Tensor]:
         """The tensors of ``model``, ``ema``, ``optimiser`` or ``window``, on the CPU."""
         if not self.checked and (harm := self.damage(part)):

@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 
 from ..config.sections import Config
-from ..config.spec import ComponentSpec
+from ..config.spec import ComponentSpec, to_plain
+from ..errors import ConfigError
 from ..registry.component import Owner
 from ..registry.trust import remember
 
@@ -35,6 +36,22 @@ def remember_code(config: Config) -> None:
 def suppliers(config: Config) -> dict[str, Owner]:
     """Path of a component in the config -> who supplied it."""
     return {spec.path: spec.component.owner for spec in _specs(config) if spec.component}
+
+
+def check_lasting(config: Config) -> None:
+    """Refuse a config with a component that another program could not find."""
+    to_plain(config)
+    for spec in of_the_script(config):
+        cls = spec.name.partition(":")[2]
+        raise ConfigError(
+            f"{spec.path}: {cls} is defined in the script that runs, which no other program can "
+            f"import: put it into a file of its own and import it (from my_code import {cls})"
+        )
+
+
+def of_the_script(config: Config) -> list[ComponentSpec]:
+    """Components whose code is that of the program that runs."""
+    return [spec for spec in _specs(config) if spec.name.startswith("__main__:")]
 
 
 def code_of(owners: Mapping[str, Owner]) -> dict[str, Any]:

@@ -129,6 +129,8 @@ class Training:
             name: t for name, t in checkpoint.read("ema").items() if name in self.ema.average
         }
         restore(self.ema.average, averages, f"{checkpoint.path}/ema")
+        if not checkpoint.has("optimiser"):  # weights alone: a model that was saved, not trained
+            return
         saved, names = checkpoint.read("optimiser"), self._names()
         self.updates.prepare(saved, names)
         restore(self.updates.tensors(names), saved, f"{checkpoint.path}/optimiser")

@@ -8,7 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from elbowroom import EvaluationProtocol, Launcher, check_device, named_component
+from elbowroom import (
+    Config,
+    ConfigError,
+    Diffusion,
+    EvaluationProtocol,
+    Launcher,
+    check_device,
+    check_lasting,
+    dump_yaml,
+    load_config,
+    named_component,
+    parts_of,
+    write_atomically,
+)
 
 from .axes import Axis
 from .comparison import Cell, Comparison, refuse_broken
@@ -16,6 +29,8 @@ from .report import write_report
 from .results import collect
 from .results_files import write_results
 from .running import State, run_comparison
+
+COMPARISONS = Path("comparisons")
 
 
 @attrs.frozen(eq=False)
@@ -28,7 +43,7 @@ class Compared:
 
 
 def compare(
-    config: str | PathLike[str],
+    config: str | PathLike[str] | Mapping[str, Any] | Config | Diffusion,
     overrides: Sequence[str] = (),
     *,
     vary: Mapping[str, Sequence[Any]],
@@ -45,13 +60,14 @@ def compare(
 
         er.compare("digits", vary={"process": ["gaussian", "masked"]}, seeds=3, jobs=2)
 
+    A model is compared as what it was assembled from: its weights are not used. Its config, or one
+    that is no file, is written to ``out``, and what other processes could not find is refused.
     Points that are finished in ``out`` (comparisons/CONFIG) are not run again. Other keywords say
     how models are judged, as for :func:`elbowroom.evaluate`.
     """
     check_device(device)
     comparison = Comparison(
-        str(config),
-        Path(out) if out is not None else Path("comparisons") / Path(config).stem,
+        *_source(config, out),
         tuple(overrides),
         tuple(Axis.of(key, values) for key, values in vary.items()),
         tuple(skip),
@@ -62,6 +78,23 @@ def compare(
     cells = comparison.cells()
     refuse_broken(cells)
     return run_cells(comparison, cells, launcher, jobs, paper=paper)
+
+
+def _source(
+    config: str | PathLike[str] | Mapping[str, Any] | Config | Diffusion,
+    out: str | PathLike[str] | None,
+) -> tuple[str, Path]:
+    """Where the config is, and where everything goes."""
+    if isinstance(config, str | PathLike):
+        return str(config), Path(out) if out is not None else COMPARISONS / Path(config).stem
+    if out is None:
+        raise ConfigError("compare: a model or mapping has no name: say where results go, out=...")
+    told = parts_of(config).config if isinstance(config, Diffusion) else load_config(config)
+    check_lasting(told)
+    file = Path(out) / "config.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, dump_yaml(told).encode())
+    return str(file), Path(out)
 
 
 def run_cells(
