@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from .contracts.sampler import Frame, Model, Sampler, Samples, SteppingSampler
     from .contracts.schedule import Schedule
     from .contracts.time_sampler import TimeSampler, stratified
+    from .contracts.torch_data import TorchData
     from .contracts.trajectory import Trajectory, level_precision
     from .contracts.weighting import Weighting
     from .errors import ConfigError, ElbowroomError, IncompatibleError, PluginError, did_you_mean
@@ -139,6 +140,7 @@ _PUBLIC = {
     "contracts.sampler": "Frame Model Sampler Samples SteppingSampler",
     "contracts.schedule": "Schedule",
     "contracts.time_sampler": "TimeSampler stratified",
+    "contracts.torch_data": "TorchData",
     "contracts.trajectory": "Trajectory level_precision",
     "contracts.weighting": "Weighting",
     "objective.diffusion": "Diffusion",
@@ -258,6 +260,7 @@ __all__ = [
     "SteppingSampler",
     "Subject",
     "TimeSampler",
+    "TorchData",
     "Training",
     "Trajectory",
     "Weighting",

@@ -55,10 +55,12 @@ def assemble(
     Keywords swap sections, overrides single values: ``assemble("digits", {"train.steps": 10},
     process="gaussian")``; without a source they are all there is. A component may also be given as
     an object, ``denoiser`` as any ``torch.nn.Module`` that maps (z, log_snr, cond) to what the
-    process asks for, as its class or as a function that makes it; ``data`` as a ``DataSpec`` alone.
+    process asks for, as its class or as a function that makes it; ``data`` as a torch data set of
+    integers, or as a ``DataSpec`` alone.
     """
     spec = changes.pop("data") if isinstance(changes.get("data"), DataSpec) else None
-    changes = changes if spec is None else {**changes, "data": None}
+    if spec is not None or "data" in changes:
+        changes["data"] = None if spec is not None else _of_torch(changes["data"])
     config = load_config(changes if source is None else source, overrides)
     if changes:
         config = load_config(config, changes)
@@ -101,7 +103,7 @@ def save(model: Diffusion, out: str | PathLike[str], *, step: int = 0) -> Path:
     """
     from .runs.save import save_run
 
-    return save_run(model, parts_of(model), out, step)
+    return save_run(model, _lasting(parts_of(model)), out, step)
 
 
 def load(
@@ -146,7 +148,8 @@ def train(
     if not isinstance(model, Diffusion):
         return run.train(_changed(load_config(model), options), out, device=device, without=without)
     config = _changed(parts_of(model).config, options)
-    parts = attrs.evolve(parts_of(model), config=config)
+    parts = _lasting(attrs.evolve(parts_of(model), config=config))
+    config = parts.config
     _warn_of_main(config)
     result = run.train(config, out, built=(parts, model), device=device, without=without)
     latest = RunFolder(Path(out)).latest()
@@ -183,11 +186,13 @@ def resume(
     trust: bool = False,
     restart: bool = False,
     config: Config | None = None,
+    data: Any = None,
 ) -> RunResult:
     """Go on with a run; ``overrides`` may lengthen it or change what is logged and kept.
 
     Code of a run from elsewhere is executed only with ``trust``; ``restart`` begins a run again
-    whose checkpoints are lost. A ``config`` that is given must be the run's own.
+    whose checkpoints are lost. A ``config`` that is given must be the run's own; ``data`` are what
+    a run was trained on whose data have no name.
     """
     from .training.run import resume
 
@@ -195,6 +200,7 @@ def resume(
         run,
         overrides,
         config=config,
+        data=None if data is None else _dataset(data),
         device=device,
         without=without,
         trust=trust,
@@ -312,8 +318,30 @@ def _with_sampler(model: Diffusion, options: Mapping[str, Any]) -> Diffusion:
 
 
 def _dataset(given: Any) -> Dataset:
-    data: Dataset = named_component("dataset", given, path="data").build()
+    data: Dataset = named_component("dataset", _of_torch(given), path="data").build()
     return data
+
+
+def _of_torch(given: Any) -> Any:
+    """A torch data set as one of ours; anything else as it is."""
+    from torch.utils.data import Dataset as Torch
+
+    from .contracts.torch_data import TorchData
+
+    return TorchData(given) if isinstance(given, Torch) else given
+
+
+def _lasting(parts: Parts) -> Parts:
+    """With a config that can be written down: data made in Python are left out of it."""
+    data = parts.config.data
+    if data is None or data.given is not None:
+        return parts
+    warnings.warn(
+        "data were made in Python and have no name: the run can be sampled as any other, and to "
+        "resume or evaluate it they must be given again (er.resume(run, data=...))",
+        stacklevel=3,
+    )
+    return attrs.evolve(parts, config=attrs.evolve(parts.config, data=None))
 
 
 def _checked(model: Diffusion) -> Diffusion:

@@ -85,8 +85,7 @@ def evaluate_run(
     protocol = protocol or EvaluationProtocol()
     loaded = load_run(run, overrides, protocol.checkpoint, device=device, trust=trust)
     config, model, step = loaded.folder.config(overrides), loaded.model, loaded.checkpoint.step
-    data = build_parts(config).data
-    assert data is not None, "a run has data"
+    data = build_parts(config).dataset()
     _check_form(data, loaded)
     of = {"run": loaded.folder.path.name, "weights": f"EMA at step {step}"}
     found = evaluate(model, data, protocol, batch_size=batch_size, of=of, progress=progress)

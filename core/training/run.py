@@ -15,6 +15,7 @@ import attrs
 
 from ..config.assembly import Parts, build_model, build_parts
 from ..config.sections import Config, load_config, to_plain
+from ..contracts.dataset import Dataset
 from ..objective.diffusion import Diffusion
 from ..objective.loss import Losses
 from ..randomness.generators import kept_generators
@@ -53,6 +54,7 @@ def resume(
     overrides: Any = (),
     *,
     config: Config | None = None,
+    data: Dataset | None = None,
     device: str | None = None,
     without: Collection[str] = (),
     trust: bool = False,
@@ -83,7 +85,7 @@ def resume(
                 "lies behind it"
             )
     with process_group(device) as ranks:
-        return _go_on(now, then, opened, ranks, without, restart=restart)
+        return _go_on(now, then, opened, ranks, without, restart=restart, data=data)
 
 
 # Models live in these functions, so that none is left when the ranks part.
@@ -115,8 +117,9 @@ def _go_on(
     without: Collection[str],
     *,
     restart: bool,
+    data: Dataset | None,
 ) -> RunResult:
-    parts, model = _built(now)
+    parts, model = _built(now, data)
     check_run(model, parts.dataset(), now.train, ranks)
     with alone(folder, ranks):
         if restart:
@@ -137,8 +140,10 @@ def alone(folder: RunFolder, ranks: Ranks) -> Iterator[None]:
         yield
 
 
-def _built(config: Config) -> tuple[Parts, Diffusion]:
-    parts = build_parts(config)
+def _built(config: Config, data: Dataset | None = None) -> tuple[Parts, Diffusion]:
+    """What a config describes, with ``data`` where those it was made with have no name."""
+    parts = build_parts(config, None if data is None else data.spec)
+    parts = parts if data is None else attrs.evolve(parts, data=data)
     parts.dataset()  # asked first: a network is built for data
     return parts, build_model(parts)
 

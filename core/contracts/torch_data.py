@@ -1,0 +1,106 @@
+"""Any torch data set of integers as a data set: ``er.assemble(data=mine, ...)``.
+
+    mine[i] -> (x, y) or x      x integers [*shape], channels last; y a label
+
+How many values and classes there are is found in one pass over all examples unless it is said. The
+splits that are not given are carved out of train: a tenth each, the same on every machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from ..errors import ElbowroomError
+from ..randomness.shuffle import permute
+from .dataset import SPLITS, Batch, Dataset, DataSpec, Split, check_split
+
+_SEED = 0  # part of the definition of a carved split: never changes
+
+
+class TorchData(Dataset):
+    """Torch data sets of (x, y), or of x, for train and perhaps validation and test."""
+
+    def __init__(
+        self,
+        train: Any,
+        validation: Any = None,
+        test: Any = None,
+        *,
+        levels: int | None = None,
+        classes: int | None = None,
+    ) -> None:
+        given = {"train": train, "validation": validation, "test": test}
+        parts = {
+            name: _TorchSplit(data, range(len(data)))
+            for name, data in given.items()
+            if data is not None
+        }
+        for missing in (name for name in ("test", "validation") if name not in parts):
+            parts["train"], parts[missing] = parts["train"].carved()
+        self._parts = parts
+        self._spec = _spec_of(parts, levels, classes)
+
+    @property
+    def spec(self) -> DataSpec:
+        return self._spec
+
+    def split(self, name: str) -> Split:
+        return self._parts[check_split(name)]
+
+
+@attrs.frozen(eq=False)
+class _TorchSplit(Split):
+    """Some examples of a torch data set."""
+
+    data: Any
+    rows: Any  # a sequence of integers
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, indices: Any) -> Batch:
+        import torch
+
+        examples = [_example(self.data[self.rows[int(i)]]) for i in indices]
+        labels = [y for _, y in examples if y is not None]
+        return Batch(torch.stack([x for x, _ in examples]), torch.stack(labels) if labels else None)
+
+    def carved(self) -> tuple[_TorchSplit, _TorchSplit]:
+        """What stays, and a tenth of it."""
+        import torch
+
+        count = len(self)
+        if count < 3:
+            raise ElbowroomError(f"data: {count} examples cannot be split: give a test set too")
+        tenth = set(permute(torch.arange(max(1, count // 10)), count, _SEED).tolist())
+        stay = [row for n, row in enumerate(self.rows) if n not in tenth]
+        return attrs.evolve(self, rows=stay), attrs.evolve(
+            self, rows=[self.rows[n] for n in sorted(tenth)]
+        )
+
+
+def _example(given: Any) -> tuple[Any, Any]:
+    """x [*shape] and y [], int64."""
+    import torch
+
+    x, y = given if isinstance(given, tuple | list) else (given, None)
+    values = torch.as_tensor(x)
+    if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
+        raise ElbowroomError(
+            f"data: an example is {values.dtype}, and integers 0 .. levels-1 are due, channels last"
+        )
+    return values.long(), None if y is None else torch.as_tensor(y).long()
+
+
+def _spec_of(parts: dict[str, _TorchSplit], levels: int | None, classes: int | None) -> DataSpec:
+    first = parts["train"].take(range(1))
+    if levels is None or (classes is None and first.y is not None):
+        values, labels = 1, 0
+        for batch in (batch for name in SPLITS for batch in parts[name].batches(1024)):
+            values = max(values, int(batch.x.max()))
+            labels = labels if batch.y is None else max(labels, int(batch.y.max()))
+        levels = levels or 1 + values
+        classes = classes or (None if first.y is None else 1 + labels)
+    return DataSpec(tuple(first.x.shape[1:]), levels, classes)

@@ -1,0 +1,65 @@
+"""Torch data sets as data: in Python, without a data set of ours."""
+
+from __future__ import annotations
+
+import elbowroom as er
+import pytest
+import torch
+from elbowroom.conformance import check_dataset
+from elbowroom.errors import ElbowroomError
+from torch.utils.data import TensorDataset
+
+SMALL = {
+    "process": "masked",
+    "denoiser": {"name": "dit", "width": 16, "depth": 1},
+    "sampler": {"name": "ancestral", "steps": 2},
+    "train": {"steps": 2, "batch_size": 8, "evaluate_every": None},
+}
+QUIET = {"without": ["console", "tensorboard"]}
+
+
+def pairs(count: int = 60) -> TensorDataset:
+    x = torch.randint(5, (count, 4, 4, 1), generator=torch.Generator().manual_seed(0))
+    x[0, 0, 0, 0], x[1, 0, 0, 0] = 4, 0
+    return TensorDataset(x, torch.arange(count) % 3)
+
+
+def test_it_keeps_the_laws_of_a_data_set():
+    """Fixed splits that share no example, integers and labels as its spec says."""
+    data = er.TorchData(pairs())
+    check_dataset(data)
+    assert data.spec == er.DataSpec((4, 4, 1), levels=5, classes=3)
+    sizes = {name: len(data.split(name)) for name in er.SPLITS}
+    assert sizes == {"train": 49, "validation": 5, "test": 6}
+
+
+def test_what_is_said_is_not_looked_for():
+    """Levels, classes and splits of one's own."""
+    data = er.TorchData(pairs(), test=pairs(10), levels=9, classes=4)
+    assert (data.spec.levels, data.spec.classes, len(data.split("test"))) == (9, 4, 10)
+    assert torch.equal(data.split("test").take(torch.arange(10)).x, pairs(10).tensors[0])
+
+
+def test_examples_may_have_no_labels():
+    """x alone is an example."""
+    data = er.TorchData(list(pairs().tensors[0]))
+    assert data.spec.classes is None
+    assert data.split("train").take(torch.arange(3)).y is None
+
+
+def test_floats_are_refused():
+    """Pictures of 0 .. 1 are no integers."""
+    with pytest.raises(ElbowroomError, match=r"float32, and integers 0 \.\. levels-1 are due"):
+        er.TorchData(TensorDataset(torch.rand(9, 4), torch.zeros(9)))
+
+
+def test_a_run_with_it_is_a_run(tmp_path):
+    """It is trained, sampled, and with the data given again goes on and is measured."""
+    model = er.assemble(SMALL, data=pairs())
+    with pytest.warns(UserWarning, match="must be given again"):
+        er.train(model, tmp_path / "run", **QUIET)
+    assert er.sample(tmp_path / "run", 3, device="cpu").x.shape == (3, 4, 4, 1)
+    assert er.resume(tmp_path / "run", {"train.steps": 3}, data=pairs(), **QUIET).step == 3
+    assert er.evaluate(tmp_path / "run", data=pairs(), metrics=("bpd",)).measurements
+    with pytest.raises(ElbowroomError, match="a run needs a data set"):
+        er.evaluate_run(tmp_path / "run")
