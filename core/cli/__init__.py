@@ -29,6 +29,7 @@ from .options import (
     Utilisation,
 )
 from .output import complain, console, number, print_json, progress_bars, table
+from .pace import Lines, Pace, duration
 
 __all__ = [
     "JSON",
@@ -38,9 +39,11 @@ __all__ = [
     "Device",
     "Devices",
     "Features",
+    "Lines",
     "Measure",
     "Metrics",
     "Overrides",
+    "Pace",
     "Precision",
     "Run",
     "Samples",
@@ -51,6 +54,7 @@ __all__ = [
     "app",
     "complain",
     "console",
+    "duration",
     "main",
     "number",
     "print_json",

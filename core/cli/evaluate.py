@@ -21,7 +21,7 @@ from .options import (
     Seed,
     Trust,
 )
-from .output import console, number, print_json, progress_bars, table
+from .output import console, number, print_json, progress_display, table
 
 FAILED = 1  # a metric did: what the others say is written all the same
 
@@ -61,8 +61,7 @@ def evaluate(
         checkpoint=checkpoint,
         precision=precision,  # type: ignore[arg-type]  # checked there
     )
-    with progress_bars() as bars:
-        task = bars.add_task("evaluating", total=None)
+    with progress_display() as progress:
         report = evaluate_run(
             run,
             tuple(overrides or ()),
@@ -71,9 +70,7 @@ def evaluate(
             batch_size=batch_size or EVALUATION_BATCH,
             device=device,
             trust=trust,
-            progress=lambda what, done, of: bars.update(
-                task, description=what, completed=done, total=of
-            ),
+            progress=progress,
         )
     if json:
         print_json({"folder": str(report.folder), **report.record})

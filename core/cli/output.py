@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import IO, Any
 
@@ -69,6 +69,26 @@ def progress_bars() -> Any:
     words = TextColumn("{task.description}", markup=False)
     columns = (words, BarColumn(), MofNCompleteColumn(), Left(elapsed_when_finished=True))
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+
+
+@contextmanager
+def progress_display() -> Iterator[Callable[[str, int, int], None]]:
+    """Takes (what is being done, how much is done, of how much); shows it with the time left.
+
+    A bar on a terminal; elsewhere lines on stderr, where there would be silence for long.
+    """
+    from .pace import Lines
+
+    err = console(stderr=True)
+    if err.is_terminal:
+        with progress_bars() as bars:
+            task = bars.add_task("", total=None)
+            yield lambda what, done, of: bars.update(
+                task, description=what, completed=done, total=of
+            )
+        return
+    with Lines(lambda words: err.print(words, markup=False)).beating() as lines:
+        yield lines.at
 
 
 def table(title: str, *columns: str) -> Any:

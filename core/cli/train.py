@@ -65,6 +65,7 @@ def train(
             raise ConfigError("--restart is for a run that lost its checkpoints: add --resume RUN")
         if config is None:
             raise ConfigError("a CONFIG is missing: a YAML file, a preset's name, or --resume RUN")
+        _warn_of_a_cpu(config, device)
         folder = out or default_folder(config)
         result = begin(
             load_config(config, tuple(overrides or ())), folder, device=device, without=hushed
@@ -72,6 +73,20 @@ def train(
     _tell(result, json)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
+
+
+def _warn_of_a_cpu(config: str, device: str | None) -> None:
+    """A preset that has a smaller one beside it for CPUs, NAME-cpu, was made for a GPU."""
+    from ..config.preset import presets
+    from ..runs.devices import place
+
+    smaller = f"{config}-cpu"
+    if smaller in presets() and place(device).type == "cpu":
+        console(stderr=True).print(
+            f"warning: preset {config} is made for a GPU and this is a CPU, on which it may take "
+            f"weeks: {smaller} is made for one",
+            markup=False,
+        )
 
 
 def default_folder(config: str) -> Path:

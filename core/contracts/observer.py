@@ -33,3 +33,5 @@ class RunEvent:
     images: Mapping[str, Tensor] = attrs.Factory(dict)  # name -> uint8 [H, W, C]
     reason: str = ""  # why a run ended: "finished", "interrupted" or "failed: ..."
     path: Path | None = None  # of the checkpoint that was saved
+    doing: str = "training"  # what a run is at; "validating" between two steps
+    device: str = "cpu"  # what it computes on

@@ -20,6 +20,7 @@ from ..config.sizes import check_labels
 from ..conformance.answers import check_measurements, untouched
 from ..contracts.dataset import Dataset
 from ..contracts.metric import EVALUATION_BATCH, Measurement, Metric, Subject, as_measurement
+from ..contracts.sampler import Frame
 from ..errors import ElbowroomError, IncompatibleError
 from ..objective.diffusion import Diffusion
 from ..randomness.noise import Noise
@@ -135,8 +136,12 @@ class _Measuring:
             raise ElbowroomError("sampler: the config names none, so samples cannot be drawn")
         self.progress("drawing samples", 0, count)
         labels = labels_like(self.subject.data, count, self.protocol.seed, size)
-        clock = time.perf_counter()
-        for chunk in draw(self.model, count, labels, self.protocol.seed, size):
+        clock, steps = time.perf_counter(), self.model.sampler.steps
+
+        def watch(first: int, frame: Frame) -> None:
+            self.progress("drawing samples", first + len(frame.z) * frame.step // steps, count)
+
+        for chunk in draw(self.model, count, labels, self.protocol.seed, size, watch=watch):
             spent += time.perf_counter() - clock
             calls, seen = calls + float(chunk.calls.double().sum()), seen + len(chunk.x)
             for name, metric in self._looking().items():

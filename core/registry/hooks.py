@@ -39,7 +39,7 @@ class Hooks(Protocol):
     def presets(self) -> Mapping[str, str]:
         """Configs shipped as package data: name -> ``"package:path/in/package.yaml"``."""
 
-    # -- observing a run; called at logging steps only, never in the inner loop
+    # -- observing a run; never in the inner loop, but for ``progressed``
 
     @hookspec
     def run_started(self, event: RunEvent) -> None:
@@ -48,6 +48,10 @@ class Hooks(Protocol):
     @hookspec
     def step_logged(self, event: RunEvent) -> None:
         """A logging step: scalars, curves and perhaps images."""
+
+    @hookspec
+    def progressed(self, event: RunEvent) -> None:
+        """About once a second: ``event.step`` steps are through, and ``event.doing`` goes on."""
 
     @hookspec
     def evaluated(self, event: RunEvent) -> None:

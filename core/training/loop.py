@@ -48,6 +48,8 @@ from .validation import pictures, validate
 INTERRUPTED = 75
 """Exit code of a run that was asked to stop and saved itself ("try again later")."""
 
+_BEAT = 1.0  # seconds between two words of progress
+
 
 @attrs.frozen
 class RunResult:
@@ -206,6 +208,7 @@ class _Run:
         self.seconds = start.seconds
         self.log_so_far = LogSoFar.of(folder.log) if self.ranks.is_first else LogSoFar()
         self.clock, self.since = time.perf_counter(), self.done
+        self.next_beat = 0.0
 
     def go(self, first: int, interrupt: Interrupt) -> RunResult:
         """Updates until the end, or until someone asks to stop."""
@@ -214,6 +217,7 @@ class _Run:
         for n in range(first, options.steps):
             self.training.step(n)
             self.done = n + 1
+            self.beat()
             last = self.done == options.steps
             logs = last or not self.done % options.log_every
             evaluates = options.evaluate_every and (last or not self.done % options.evaluate_every)
@@ -232,6 +236,13 @@ class _Run:
             if stops:
                 break
         return self.result(reason)
+
+    def beat(self, doing: str = "training") -> None:
+        """Say where the run is, once a second and when that changes; no device is asked."""
+        now = time.monotonic()
+        if now >= self.next_beat or doing != "training":
+            self.next_beat = now + _BEAT
+            self.tell("progressed", self.done, doing=doing)
 
     def check(self) -> None:
         """Stop if some step was not finite; nothing has changed since."""
@@ -258,6 +269,7 @@ class _Run:
     def evaluate(self) -> dict[str, float]:
         """The averaged model on the validation split."""
         began = time.perf_counter()
+        self.beat("validating")
         model, ranks = self.training.model, self.ranks
         split = self.data.split("validation")
         measurements: dict[str, float] = {}
@@ -385,7 +397,13 @@ class _Run:
         """Tell the observers."""
         config = self.record.config or {}
         event = RunEvent(
-            self.folder.path, step, self.options.steps, config, dict(scalars or {}), **more
+            self.folder.path,
+            step,
+            self.options.steps,
+            config,
+            dict(scalars or {}),
+            device=self.ranks.device.type,
+            **more,
         )
         self.observers.tell(happened, event)
 

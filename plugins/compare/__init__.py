@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from elbowroom import hookimpl
+
+if TYPE_CHECKING:
+    from elbowroom import RunEvent
 
 _HERE = "elbowroom.plugins.compare"
 
@@ -13,3 +18,11 @@ def commands() -> dict[str, str]:
     return {
         "compare": f"{_HERE}.command:compare",
     }
+
+
+@hookimpl
+def progressed(event: RunEvent) -> None:
+    """Leave word of how far the training of a point is."""
+    from .point import note_training
+
+    note_training(event)

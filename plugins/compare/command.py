@@ -15,8 +15,10 @@ from elbowroom.cli import (
     Device,
     Features,
     Metrics,
+    Pace,
     Samples,
     console,
+    duration,
     print_json,
     progress_bars,
     table,
@@ -189,13 +191,18 @@ class _Lines:
     def __init__(self, labels: Mapping[str, str], err: Any) -> None:
         self._labels, self._err = labels, err
         self._before: dict[str, State] = {}
+        self._over: int | None = None
         self._told: dict[str, float] = {}
         self._began = time.monotonic()
+        self._paces: dict[tuple[str, str], Pace] = {}  # of each point at each thing it does
+        self._points = Pace()
+        self._points.left(0, len(labels))
 
     def tell(self, states: Mapping[str, State]) -> None:
         for name, state in states.items():
             before = self._before.get(name)
             self._before[name] = state
+            left = self._left(name, state)
             if before == state or state.status == "waiting":
                 continue
             if state.status == "running":
@@ -204,7 +211,27 @@ class _Lines:
                 if self._err.is_terminal or not (late or (changed and state.doing == "training")):
                     continue
             self._told[name] = time.monotonic()
-            self._err.print(self._line(name, state, before), markup=False)
+            self._err.print(self._line(name, state, before) + left, markup=False)
+        self._tell_of_the_rest(states)
+
+    def _left(self, name: str, state: State) -> str:
+        """How long a point will be at what it does."""
+        if state.status != "running":
+            return ""
+        pace = self._paces.setdefault((name, state.doing), Pace())
+        left = pace.left(state.done, state.of)
+        return "" if left is None else f", {duration(left)} to go"
+
+    def _tell_of_the_rest(self, states: Mapping[str, State]) -> None:
+        """When another point is through, how long the others will take at this pace."""
+        over = sum(state.status in _OVER for state in states.values())
+        if over == self._over:
+            return
+        fresh, self._over = self._over is not None, over
+        left = self._points.left(over, len(states))
+        if fresh and left is not None:
+            words = f"{over} of {len(states)} points are through, {duration(left)} to go"
+            self._err.print(words, markup=False)
 
     def _line(self, name: str, state: State, before: State | None) -> str:
         clock = f"{time.monotonic() - self._began:6.0f} s  {self._labels[name]}: "

@@ -30,6 +30,7 @@ from elbowroom import (
     ElbowroomError,
     EvaluationProtocol,
     RunError,
+    RunEvent,
     RunFolder,
     check_unchanged,
     evaluate_run,
@@ -182,6 +183,7 @@ def run_point(job: Path) -> int:
         adopt(point.config, point.folder, point.like)
     if not point.trained or (point.missing() and point.damaged):
         note(job, "training", 0, point.config.train.steps)
+        _jobs[point.folder] = job
         if point.run is None:
             result = train(point.config, point.folder, device=point.device)
         else:
@@ -204,6 +206,15 @@ def run_point(job: Path) -> int:
         ).failed
     _end(job, "finished", "; ".join(f"{name} failed: {why}" for name, why in failed.items()))
     return FAILED if failed else 0
+
+
+_jobs: dict[Path, Path] = {}  # run -> job, of the point this process trains
+
+
+def note_training(event: RunEvent) -> None:
+    """Leave word of a training step, if it is that of a point."""
+    if event.folder in _jobs:
+        note(_jobs[event.folder], "training", event.step, event.steps)
 
 
 def note(job: Path, what: str, done: int, of: int) -> None:

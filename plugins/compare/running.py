@@ -161,8 +161,8 @@ def _progress(cell: Cell) -> State:
     if not isinstance(noted, list) or len(noted) != 3 or not all(map(is_count, noted[1:])):
         return State("waiting")
     doing, done, of = noted
-    if doing == "training":  # its log says it
-        done = last_step(RunFolder(cell.folder).log)
+    if doing == "training":  # a run that goes on was further than its first word says
+        done = max(done, last_step(RunFolder(cell.folder).log))
     return State("running", "", str(doing), done, of)
 
 

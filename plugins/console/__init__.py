@@ -27,6 +27,14 @@ def step_logged(event: RunEvent) -> None:
 
 
 @hookimpl
+def progressed(event: RunEvent) -> None:
+    """Move on with time, whenever the next log is."""
+    from .progress import move
+
+    move(event)
+
+
+@hookimpl
 def evaluated(event: RunEvent) -> None:
     """Say the measurements."""
     from .progress import show

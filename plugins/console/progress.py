@@ -8,15 +8,21 @@ from __future__ import annotations
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+from elbowroom.cli import Lines, Pace, duration
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
     from elbowroom import RunEvent
+
+_TOO_LONG = 24 * 3600  # seconds on a CPU
+_LONG = 5.0  # seconds of a first step that is not only starting up
 
 _WORDS = {
     "loss": "loss {:.4g}",
@@ -34,6 +40,10 @@ class Display(ABC):
         """The run is at ``step``."""
 
     @abstractmethod
+    def move(self, event: RunEvent, left: str) -> None:
+        """Time has passed, and nothing was logged."""
+
+    @abstractmethod
     def say(self, line: str) -> None:
         """Something worth a line of its own."""
 
@@ -41,16 +51,29 @@ class Display(ABC):
         """Nothing more will be shown."""
 
 
-class Lines(Display):
-    """For files and pipes: one line each time."""
+class Plain(Display):
+    """For files and pipes: a line when something is logged, and when it was silent for long."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.steps = steps
+        self.lines = Lines(self._write, clock)
+        self._open = ExitStack()
+        self._open.enter_context(self.lines.beating())
 
     def show(self, step: int, words: str) -> None:
         self.say(f"step {step}/{self.steps}  {words}")
 
+    def move(self, event: RunEvent, left: str) -> None:
+        self.lines.at(f"{event.doing}, step", event.step, self.steps)
+
     def say(self, line: str) -> None:
+        self.lines.heard()
+        self._write(line)
+
+    def close(self) -> None:
+        self._open.close()
+
+    def _write(self, line: str) -> None:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
@@ -60,18 +83,24 @@ class Bar(Display):
 
     def __init__(self, steps: int, step: int, console: Console) -> None:
         self.progress = Progress(
-            TextColumn("training"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[words]}"),
             TimeElapsedColumn(),
             console=console,
         )
+        self._words = ""
         self.progress.start()
         self.task = self.progress.add_task("training", total=steps, completed=step, words="")
 
     def show(self, step: int, words: str) -> None:
+        self._words = words
         self.progress.update(self.task, completed=step, words=words)
+
+    def move(self, event: RunEvent, left: str) -> None:
+        words = f"{self._words.partition('ETA')[0]}{left}"
+        self.progress.update(self.task, completed=event.step, description=event.doing, words=words)
 
     def say(self, line: str) -> None:
         self.progress.console.print(line, markup=False, highlight=False)
@@ -83,20 +112,29 @@ class Bar(Display):
 @attrs.define
 class _Run:
     display: Display
-    begun_at: int
-    begun: float = attrs.Factory(time.monotonic)
+    pace: Pace
+    clock: Callable[[], float]
+    begun: float
+    moved: bool = False  # has it gone on at all?
+    timed: bool = False  # has it been said how long it will take?
     scalars: dict[str, float] = attrs.Factory(dict)
 
 
 _runs: dict[Path, _Run] = {}  # those in this process
 
 
-def start(event: RunEvent, console: Console | None = None) -> None:
+def start(
+    event: RunEvent,
+    console: Console | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
     """Begin to show a run."""
     console = console or Console(stderr=True)
     live = console.is_terminal and not console.is_dumb_terminal
-    display = Bar(event.steps, event.step, console) if live else Lines(event.steps)
-    _runs[event.folder] = _Run(display, event.step)
+    display = Bar(event.steps, event.step, console) if live else Plain(event.steps, clock)
+    _runs[event.folder] = run = _Run(display, Pace(clock), clock, clock())
+    run.pace.left(event.step, event.steps)
+    display.move(event, "")
     what = f"resuming at step {event.step}" if event.step else "training"
     display.say(f"{what} in {event.folder}")
 
@@ -109,6 +147,34 @@ def show(event: RunEvent) -> None:
             form.format(run.scalars[name]) for name, form in _WORDS.items() if name in run.scalars
         ]
         run.display.show(event.step, "  ".join([*words, _eta(run, event)]))
+
+
+def move(event: RunEvent) -> None:
+    """It goes on; as soon as that can be known, how long it will take."""
+    if not (run := _runs.get(event.folder)):
+        return
+    left = run.pace.left(event.step, event.steps)
+    if not run.moved:  # the first step is counted only where it is long: much happens but once
+        run.moved = True
+        if run.clock() - run.begun < _LONG:
+            run.pace = Pace(run.clock)
+            left = run.pace.left(event.step, event.steps)
+    run.display.move(event, "" if left is None else f"ETA {duration(left)}")
+    if left is not None and not run.timed:
+        run.timed = True
+        for line in _outlook(left, event):
+            run.display.say(line)
+
+
+def _outlook(left: float, event: RunEvent) -> list[str]:
+    each = left / (event.steps - event.step)
+    told = [f"{each:.2g} s a step: {duration(left)} to go"]
+    if event.device == "cpu" and left > _TOO_LONG:
+        told.append(
+            "warning: this config was made for a GPU, and runs on a CPU: choose a smaller one "
+            "(elbowroom presets), or see what it costs (elbowroom cost CONFIG --measure)"
+        )
+    return told
 
 
 def saved(event: RunEvent) -> None:
@@ -127,9 +193,5 @@ def end(event: RunEvent) -> None:
 
 
 def _eta(run: _Run, event: RunEvent) -> str:
-    done = event.step - run.begun_at
-    if done <= 0:
-        return ""
-    left = (time.monotonic() - run.begun) / done * (event.steps - event.step)
-    hours, rest = divmod(round(left), 3600)
-    return f"ETA {hours}:{rest // 60:02d}:{rest % 60:02d}"
+    left = run.pace.left(event.step, event.steps)
+    return "" if left is None else f"ETA {duration(left)}"

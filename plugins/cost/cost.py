@@ -191,7 +191,7 @@ def cost(
 def _at_once(config: Config, devices: int) -> int:
     """Examples that a device holds at the same time."""
     each = config.train.batch_size // devices
-    micro: int | None = getattr(config.train, "micro_batch", None)
+    micro = config.train.micro_batch
     return each if micro is None else min(each, micro)
 
 

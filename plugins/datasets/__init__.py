@@ -37,4 +37,5 @@ _PRESETS = (
     "digits",
     "fashion-mnist",
     "images",
+    "images-cpu",
 )

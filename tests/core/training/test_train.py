@@ -53,6 +53,10 @@ def watch(monkeypatch):
                 ranks("step_logged", event)
 
             @hookimpl
+            def progressed(self, event):
+                ranks("progressed", event)
+
+            @hookimpl
             def evaluated(self, event):
                 ranks("evaluated", event)
 
@@ -291,7 +295,9 @@ def test_observers_hear_of_everything_in_order(tmp_path, watch):
     heard = []
     watch(lambda name, event: heard.append((name, event)))
     train(tiny_config(steps=4, log_every=2, evaluate_every=4), tmp_path / "run")
-    assert [name for name, _ in heard] == [
+    going = [event for name, event in heard if name == "progressed"]
+    assert going[0].step == 1 and going[-1].doing == "validating"  # how many depends on the clock
+    assert [name for name, _ in heard if name != "progressed"] == [
         "run_started",
         "step_logged",
         "step_logged",

@@ -58,3 +58,41 @@ def test_events_without_a_start_are_ignored(tmp_path, capsys, hook):
     """An observer loaded half way says nothing."""
     getattr(plugin, hook)(RunEvent(tmp_path, 1, 4, {}, {"loss": 1.0}))
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_run_says_how_long_it_will_take(tmp_path, capsys, device):
+    """Once, after its first steps; a CPU is warned of where that is more than a day."""
+    now = [0.0]
+    begin = RunEvent(tmp_path, 0, 100_000, {}, device=device)
+    progress.start(begin, Console(file=io.StringIO()), clock=lambda: now[0])
+    for step, seconds in ((1, 3.0), (2, 5.0), (3, 7.0)):
+        now[0] = seconds
+        plugin.progressed(attrs.evolve(begin, step=step))
+    plugin.run_ended(attrs.evolve(begin, step=3, reason="interrupted"))
+    told = capsys.readouterr().err
+    assert told.count("2 s a step: 2 days 7:33:16 to go") == 1
+    assert ("made for a GPU" in told) == (device == "cpu")
+
+
+def test_a_long_first_step_is_enough_to_tell(tmp_path, capsys):
+    """Nobody waits for a second one."""
+    now = [0.0]
+    begin = RunEvent(tmp_path, 0, 11, {})
+    progress.start(begin, Console(file=io.StringIO()), clock=lambda: now[0])
+    now[0] = 40.0
+    plugin.progressed(attrs.evolve(begin, step=1))
+    plugin.run_ended(attrs.evolve(begin, step=1, reason="interrupted"))
+    told = capsys.readouterr().err
+    assert "training, step 1/11, 0:00:40 so far, 0:06:40 to go" in told
+    assert "40 s a step: 0:06:40 to go" in told
+
+
+def test_a_bar_moves_between_logs(tmp_path):
+    """By the step and by what is being done."""
+    screen = io.StringIO()
+    begin = RunEvent(tmp_path, 0, 100, {})
+    progress.start(begin, Console(file=screen, force_terminal=True, width=160))
+    plugin.progressed(attrs.evolve(begin, step=7, doing="validating"))
+    plugin.run_ended(attrs.evolve(begin, step=7, reason="finished"))
+    assert "7/100" in screen.getvalue() and "validating" in screen.getvalue()

@@ -165,3 +165,13 @@ def test_a_cost_needs_a_network():
     """A config that names none is refused."""
     with pytest.raises(ConfigError, match="denoiser"):
         cost(load_config({"process": "masked", "data": "digits"}))
+
+
+def test_micro_batches_need_less_memory_for_the_same_work():
+    """A quarter of the batch at once: the same operations, fewer activations."""
+    whole, parts = (
+        cost(load_config("digits", (*SMALL, f"train.micro_batch={n}"))) for n in ("null", 32)
+    )
+    assert (whole.at_once, parts.at_once) == (128, 32)
+    assert parts.step_flops == whole.step_flops
+    assert parts.memory["activations"] < whole.memory["activations"] / 3
