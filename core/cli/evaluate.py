@@ -12,6 +12,7 @@ from .options import (
     JSON,
     Checkpoint,
     Device,
+    Ema,
     Features,
     Metrics,
     Overrides,
@@ -20,6 +21,7 @@ from .options import (
     Samples,
     Seed,
     Trust,
+    with_average,
 )
 from .output import console, number, print_json, progress_display, table
 
@@ -34,6 +36,7 @@ def evaluate(
     samples: Samples = 1000,
     seed: Seed = 0,
     checkpoint: Checkpoint = "best",
+    ema: Ema = None,
     batch_size: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Samples at once. Default: 250.")
     ] = None,
@@ -46,6 +49,8 @@ def evaluate(
     json: JSON = False,
 ) -> None:
     """Bits/dim, FID, KID, IS and distances to the training examples, each with what it is of.
+
+    Of a run that keeps several averages --ema 0.999,0.9999 evaluates each.
 
     Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
     """
@@ -61,23 +66,29 @@ def evaluate(
         checkpoint=checkpoint,
         precision=precision,  # type: ignore[arg-type]  # checked there
     )
+    averages = [None] if ema is None else [one.strip() for one in ema.split(",")]
     with progress_display() as progress:
-        report = evaluate_run(
-            run,
-            tuple(overrides or ()),
-            protocol,
-            out=out,
-            batch_size=batch_size or EVALUATION_BATCH,
-            device=device,
-            trust=trust,
-            progress=progress,
-        )
+        reports = [
+            evaluate_run(
+                run,
+                with_average(overrides, average),
+                protocol,
+                out=out if out is None or len(averages) == 1 else out / f"ema-{average}",
+                batch_size=batch_size or EVALUATION_BATCH,
+                device=device,
+                trust=trust,
+                progress=progress,
+            )
+            for average in averages
+        ]
     if json:
-        print_json({"folder": str(report.folder), **report.record})
+        records = [{"folder": str(report.folder), **report.record} for report in reports]
+        print_json(records[0] if len(records) == 1 else records)
     else:
-        _print(report.record)
-        console().print(f"written to {report.folder / 'figures.json'}", markup=False)
-    if report.failed:
+        for report in reports:
+            _print(report.record)
+            console().print(f"written to {report.folder / 'figures.json'}", markup=False)
+    if any(report.failed for report in reports):
         raise typer.Exit(FAILED)
 
 

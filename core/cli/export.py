@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import JSON, Checkpoint, Overrides, Run, Trust
+from .options import JSON, Checkpoint, Ema, Overrides, Run, Trust, with_average
 from .output import console, print_json
 
 Out = Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; new or empty.")]
@@ -24,6 +24,7 @@ def export(
         ),
     ] = None,
     checkpoint: Checkpoint = "best",
+    ema: Ema = None,
     trust: Trust = False,
     json: JSON = False,
 ) -> None:
@@ -36,7 +37,7 @@ def export(
 
     spec = parse_spec(to or _only_exporter())
     named = spec if isinstance(spec, str) else dict(spec)
-    changes = tuple(overrides or ())
+    changes = with_average(overrides, ema)
     folder = export_run(run, named, out, changes, checkpoint=checkpoint, trust=trust)
     found = (path for path in folder.rglob("*") if path.is_file())
     sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(found)}

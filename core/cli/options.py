@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -44,6 +45,10 @@ Features = Annotated[
 Samples = Annotated[int, typer.Option(metavar="N", min=2, help="How many samples to draw.")]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")]
 Checkpoint = Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")]
+Ema = Annotated[
+    str | None,
+    typer.Option("--ema", metavar="DECAY", help="Which average, of a run with train.ema_also."),
+]
 Tflops = Annotated[
     float | None,
     typer.Option(metavar="N", help="A device's peak, in 10^12 operations a second: for hours."),
@@ -53,3 +58,8 @@ Utilisation = Annotated[
 ]
 Devices = Annotated[int, typer.Option(metavar="N", min=1, help="How many devices train together.")]
 Measure = Annotated[bool, typer.Option("--measure", help="Run a few steps here and time them.")]
+
+
+def with_average(overrides: Sequence[str] | None, ema: str | None) -> tuple[str, ...]:
+    """Changes that also choose an average of a run."""
+    return (*(overrides or ()), *(() if ema is None else (f"train.ema={ema}",)))

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from .options import JSON, Checkpoint, Device, Overrides, Precision, Run, Trust
+from .options import (
+    JSON,
+    Checkpoint,
+    Device,
+    Ema,
+    Overrides,
+    Precision,
+    Run,
+    Trust,
+    with_average,
+)
 from .output import console, print_json
 
 
@@ -27,6 +37,7 @@ def sample(
     ] = 64,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: RUN/samples.")] = None,
     checkpoint: Checkpoint = "best",
+    ema: Ema = None,
     device: Device = None,
     precision: Precision = "float32",
     trust: Trust = False,
@@ -40,7 +51,7 @@ def sample(
 
     report = sample_run(
         run,
-        tuple(overrides or ()),
+        with_average(overrides, ema),
         count=count,
         labels=label or None,
         seed=seed,

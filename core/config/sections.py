@@ -90,6 +90,9 @@ class Train:
     weight_decay: float = attrs.field(default=0.03, validator=ge(0))
     clip_norm: float | None = attrs.field(default=None, validator=optional(gt(0)))
     ema: float = attrs.field(default=0.9999, validator=_decay)
+    ema_also: tuple[float, ...] = attrs.field(  # further averages, to be chosen from afterwards
+        default=(), validator=deep_iterable(_decay)
+    )
     ema_warmup: bool = True  # at step n at most (1 + n) / (10 + n): for short runs
     label_dropout: float = attrs.field(default=0.0, validator=_share)  # for guidance
     precision: Literal["float32", "bfloat16"] = "float32"

@@ -1,7 +1,8 @@
 """Sizes: what a config asks of memory at the very least, beside what there is.
 
     network    its parameters, counted on torch's meta device, which has shapes but no memory
-    training   five times that: weights, gradients, AdamW's two moments and the average
+    training   five times that: weights, gradients, AdamW's two moments and the average; further
+               averages are further times
     batch      examples, z and losses, 16 bytes a dimension, and 4 for each logit, of the examples
                that a rank works on at once
     path       the five numbers of a level, for each step of a sampler
@@ -81,7 +82,7 @@ def check_room_to_train(model: Diffusion, options: Train, ranks: Ranks) -> None:
     held = sum(p.numel() * p.element_size() for p in model.parameters())
     shares = ranks.world if options.parallel == "fsdp" else 1
     what = f"training a network whose weights take {bytes_in_words(held)}"
-    _refuse(what, _STATES * held // shares, ranks.device)
+    _refuse(what, (_STATES + len(options.ema_also)) * held // shares, ranks.device)
 
 
 def check_network(spec: ComponentSpec, signature: Signature) -> None:

@@ -87,7 +87,8 @@ def evaluate_run(
     config, model, step = loaded.folder.config(overrides), loaded.model, loaded.checkpoint.step
     data = build_parts(config).dataset()
     _check_form(data, loaded)
-    of = {"run": loaded.folder.path.name, "weights": f"EMA at step {step}"}
+    average = "EMA" if not config.train.ema_also else f"EMA of {config.train.ema}"
+    of = {"run": loaded.folder.path.name, "weights": f"{average} at step {step}"}
     found = evaluate(model, data, protocol, batch_size=batch_size, of=of, progress=progress)
     folder = Path(out) if out is not None else evaluation_folder(run, overrides)
     record = {

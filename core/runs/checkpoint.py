@@ -3,6 +3,7 @@
     checkpoints/step-000001000/
         model.safetensors        parameters and buffers
         ema.safetensors          averaged parameters and the same buffers: a model of its own
+        ema-0.999.safetensors    the same of another decay, where the run keeps several
         optimiser.safetensors    "exp_avg.<parameter>" and so on
         window.safetensors       sums since the last logging step
         state.json               step, config, provenance, ...: see elbowroom.runs.state
@@ -313,6 +314,11 @@ def restore(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origin:
                 f"and {tuple(target.shape)} here"
             )
         assign(target, values[name])
+
+
+def part_of_average(decay: float) -> str:
+    """The part that holds a further average of a run."""
+    return f"ema-{decay}"
 
 
 def load_weights(model: nn.Module, checkpoint: Checkpoint, part: str = "ema") -> None:

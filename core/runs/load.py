@@ -11,7 +11,7 @@ import torch
 from ..config.assembly import Parts, build_model, build_parts
 from ..config.sections import Config
 from ..contracts.dataset import DataSpec
-from ..errors import ElbowroomError
+from ..errors import ConfigError, ElbowroomError
 from ..objective.diffusion import Diffusion, ends_of
 from .changes import warn_of_changes
 from .checkpoint import (
@@ -20,6 +20,7 @@ from .checkpoint import (
     best_first,
     checkpoints,
     load_weights,
+    part_of_average,
     undamaged,
 )
 from .devices import place
@@ -48,14 +49,16 @@ def load_run(
     """The model of a run, in evaluation mode: ``checkpoint`` is "best", "last" or a step.
 
     "best" is the one with the lowest validation bits/dim, or the last where none was evaluated.
+    Of several averages ``train.ema`` among the ``overrides`` chooses one.
     Without a ``device`` it goes to a GPU if there is one.
     Code that a run from elsewhere refers to is executed only with ``trust``.
     """
     there = place(device)
     folder = RunFolder.open(run, trust=trust)
-    found = _checkpoint(folder, checkpoint, weights)
     config = folder.config(overrides)
     own = folder.config(like=config) if overrides else config
+    weights = _average(config, own) if weights == "ema" else weights
+    found = _checkpoint(folder, checkpoint, weights)
     warn_of_changes(own, found)
     unchanged = config.data == own.data
     spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
@@ -64,6 +67,20 @@ def load_run(
     model.trained_ends = _trained_ends(folder, config) if overrides else None
     load_weights(model, found, weights)
     return Loaded(model.to(there).eval(), parts, folder, found)
+
+
+def _average(config: Config, own: Config) -> str:
+    """The part of a checkpoint with the average that is asked for, of those a run keeps."""
+    asked, kept = config.train.ema, own.train
+    if asked == kept.ema:
+        return "ema"
+    if asked in kept.ema_also:
+        return part_of_average(asked)
+    there = ", ".join(map(str, (kept.ema, *kept.ema_also)))
+    raise ConfigError(
+        f"train.ema={asked}: the run keeps no such average; choose of {there} "
+        "(train.ema_also has a run keep several)"
+    )
 
 
 def _trained_ends(folder: RunFolder, config: Config) -> tuple[float, float] | None:

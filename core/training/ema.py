@@ -5,6 +5,8 @@
 after update n = 0, 1, ...; the second form lets the average follow closely at first, so that a run
 much shorter than 1 / (1 - decay) steps does not end near its initialisation. Without warm-up
 d = decay throughout.
+
+A run may keep several averages of different decays: which length is best is known only afterwards.
 """
 
 from __future__ import annotations

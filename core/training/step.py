@@ -29,6 +29,7 @@ from ..runs.checkpoint import (
     Checkpoint,
     gathered,
     named_tensors,
+    part_of_average,
     restore,
 )
 from ..runs.ranks import Ranks, spread, whole
@@ -63,6 +64,10 @@ class Training:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.updates = _updates(model, self.parameters, options)
         self.ema = EMA(model, options.ema, options.ema_warmup)
+        self.averages = {"ema": self.ema} | {  # by the part of a checkpoint that keeps them
+            part_of_average(decay): EMA(model, decay, options.ema_warmup)
+            for decay in options.ema_also
+        }
         self.feed = Feed(data.split("train"), seed, options.batch_size, ranks)
         known = boundary(model, data.split("train"), ranks.device)
         self.window = Window(model.schedule, data.spec.dims, ranks, known)
@@ -76,7 +81,8 @@ class Training:
         if self.options.clip_norm is not None:
             clip(self.parameters, norm, self.options.clip_norm)
         self.updates.step(n, skip=unsound)
-        self.ema.update(n)
+        for average in self.averages.values():
+            average.update(n)
         self.window.add(losses, norm)
         self.adapt(losses, unsound)
 
@@ -114,10 +120,10 @@ class Training:
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Everything that changes, whole and on the first rank's CPU; every rank must ask."""
         model = gathered(named_tensors(self.model), self.ranks)
-        ema = gathered(self.ema.average, self.ranks)
+        averages = {p: gathered(e.average, self.ranks) for p, e in self.averages.items()}
         return {
             "model": model,
-            "ema": {name: ema.get(name, tensor) for name, tensor in model.items()},
+            **{part: {**model, **average} for part, average in averages.items()},
             "optimiser": gathered(self.updates.tensors(self._names()), self.ranks),
             "window": {name: t.cpu() for name, t in self.window.tensors().items()},
         }
@@ -125,10 +131,10 @@ class Training:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint, made on any number of ranks."""
         restore(named_tensors(self.model), checkpoint.read("model"), f"{checkpoint.path}/model")
-        averages = {
-            name: t for name, t in checkpoint.read("ema").items() if name in self.ema.average
-        }
-        restore(self.ema.average, averages, f"{checkpoint.path}/ema")
+        for part, ema in self.averages.items():
+            kept = part if checkpoint.has(part) else "ema"  # a model that was saved has one average
+            saved = {n: t for n, t in checkpoint.read(kept).items() if n in ema.average}
+            restore(ema.average, saved, f"{checkpoint.path}/{kept}")
         if not checkpoint.has("optimiser"):  # weights alone: a model that was saved, not trained
             return
         saved, names = checkpoint.read("optimiser"), self._names()
@@ -139,7 +145,7 @@ class Training:
     def size(self) -> int:
         """How many bytes a checkpoint takes, nearly."""
         held = sum(t.numel() * t.element_size() for t in named_tensors(self.model).values())
-        return 4 * held + 2**16  # the model, its average and two moments
+        return (3 + len(self.averages)) * held + 2**16  # the model, two moments and averages
 
     def _names(self) -> dict[int, str]:
         return {id(p): name for name, p in self.model.named_parameters()}

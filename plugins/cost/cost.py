@@ -81,7 +81,7 @@ class CostReport:
             "weights": self.weight_bytes // shares,
             "gradients": self.weight_bytes // shares,
             "optimiser": self.update.states // shares,
-            "average": self.parameters * _KEPT // shares,
+            "average": self.parameters * _KEPT * (1 + len(self.config.train.ema_also)) // shares,
             "activations": self.one.activations,
         }
         return {**held, "together": sum(held.values())}

@@ -38,6 +38,7 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"train__micro_batch": 3, "objective__normalise": "units"},
     {"train__clip_norm": 0.01},
     {"train__ema_warmup": False, "train__ema": 0.5},
+    {"train__ema_also": [0.5, 0.9]},
     {"train__label_dropout": 0.5},
     {"train__checkpoint_activations": True},
 )

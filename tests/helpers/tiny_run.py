@@ -60,7 +60,7 @@ def tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     """Everything in a checkpoint that must replay."""
     return {
         f"{part}/{name}": tensor
-        for part in ("model", "ema", "optimiser", "window")
+        for part in (file.removesuffix(".safetensors") for file in checkpoint.state.files)
         for name, tensor in checkpoint.read(part).items()
     }
 

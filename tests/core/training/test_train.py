@@ -377,6 +377,7 @@ def test_validation_is_that_of_the_averaged_model(tmp_path):
         {"micro_batch": 3},
         {"clip_norm": 0.1},
         {"ema_warmup": False, "ema": 0.5},
+        {"ema_also": [0.5, 0.999]},
     ],
 )
 def test_options_of_the_run_resume_exactly_too(tmp_path, watch, options):
