@@ -61,7 +61,7 @@ from torch.nn.functional import one_hot
 class Uniform(Process):
     """Tokens become random values, all at the same rate."""
 
-    traits: ClassVar[frozenset[str]] = frozenset({"categorical"})
+    traits: ClassVar[frozenset[str]] = frozenset({"categorical", "uniform"})
     natural_schedule: ClassVar[str] = "linear"
 
     # -- the space z lives in

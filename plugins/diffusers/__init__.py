@@ -15,8 +15,11 @@ def denoisers() -> dict[str, str]:
 
 @hookimpl
 def samplers() -> dict[str, str]:
-    """``diffusers``: any of its schedulers for Gaussian noise, by class name."""
-    return {"diffusers": f"{_HERE}.sampler:DiffusersSampler"}
+    """Any of its schedulers by class name: for Gaussian noise, and for tokens."""
+    return {
+        "diffusers": f"{_HERE}.sampler:DiffusersSampler",
+        "diffusers-discrete": f"{_HERE}.discrete:DiscreteDiffusersSampler",
+    }
 
 
 @hookimpl

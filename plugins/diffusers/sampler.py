@@ -53,7 +53,10 @@ class DiffusersSampler(Sampler):
 
     def build(self) -> Any:
         """The scheduler, its timesteps set."""
-        scheduler = _made(find_scheduler(self.scheduler), self.scheduler, self.options)
+        made = made_scheduler(find_scheduler(self.scheduler), self.scheduler, self.options)
+        return self._set(made)
+
+    def _set(self, scheduler: Any) -> Any:
         try:
             scheduler.set_timesteps(self.steps)
             if hasattr(scheduler, "set_begin_index"):
@@ -149,7 +152,8 @@ def find_scheduler(name: str) -> type[Any]:
     return found
 
 
-def _made(cls: type[Any], name: str, options: Mapping[str, Any]) -> Any:
+def made_scheduler(cls: type[Any], name: str, options: Mapping[str, Any]) -> Any:
+    """The scheduler with these options; others are refused with the nearest name."""
     known = [key for key in inspect.signature(cls.__init__).parameters if key != "self"]
     strange = [key for key in options if key not in known]
     if strange:
@@ -166,8 +170,27 @@ def _made(cls: type[Any], name: str, options: Mapping[str, Any]) -> Any:
 
 
 def _randomness(scheduler: Any, noise: Noise) -> dict[str, Any]:
-    """One generator for each sample, so that its noise does not depend on the batch."""
     if "generator" not in inspect.signature(scheduler.step).parameters:
         return {}
+    return {"generator": generators(noise)}
+
+
+def generators(noise: Noise) -> list[torch.Generator]:
+    """One generator for each sample, so that its noise does not depend on the batch."""
     seeds = noise.integers("scheduler", 2**52)
-    return {"generator": [torch.Generator().manual_seed(seed) for seed in seeds.tolist()]}
+    return [torch.Generator().manual_seed(seed) for seed in seeds.tolist()]
+
+
+@attrs.frozen
+class GivenScheduler(DiffusersSampler):
+    """A scheduler that somebody made, walked as it is configured; it is left untouched."""
+
+    given: Any = attrs.field(default=None, kw_only=True)
+    scheduler: str = attrs.field(init=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "scheduler", type(self.given).__name__)
+
+    def build(self) -> Any:
+        scheduler = type(self.given).from_config(self.given.config)
+        return self._set(scheduler)

@@ -9,6 +9,7 @@ from typing import Any
 from diffusers.configuration_utils import ConfigMixin, register_to_config
 from diffusers.models.modeling_utils import ModelMixin
 from diffusers.utils.outputs import BaseOutput
+from elbowroom import Process
 from torch import Tensor
 
 from .sections import Sections, bound_process, read_sections, trusting
@@ -35,7 +36,8 @@ class ElbowroomModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # their ba
         super().__init__()  # type: ignore[no-untyped-call]  # diffusers' own
         config = read_sections(sections, owners)
         assert config.denoiser is not None, "a model has a network"
-        self.denoiser = config.denoiser.build(bound_process(config, data).signature())
+        self.process: Process = bound_process(config, data)
+        self.denoiser = config.denoiser.build(self.process.signature())
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, trust: bool = False, **options: Any) -> Any:

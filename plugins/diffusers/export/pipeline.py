@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,17 +15,21 @@ from diffusers.utils.outputs import BaseOutput
 from elbowroom import (
     Diffusion,
     ElbowroomError,
+    Frame,
     Labels,
     Objective,
     Sampler,
     draw,
     has_picture,
     installed,
+    listed,
     named_component,
+    natural_schedule,
     pixels,
 )
 from torch import Tensor
 
+from ..sampler import DiffusersSampler, GivenScheduler
 from .model import ElbowroomModel
 from .scheduler import ElbowroomScheduler
 
@@ -48,7 +52,7 @@ class ElbowroomPipeline(DiffusionPipeline):
 
     model_cpu_offload_seq = "model"  # type: ignore[assignment]  # None stands for no order
 
-    def __init__(self, model: ElbowroomModel, scheduler: ElbowroomScheduler) -> None:
+    def __init__(self, model: ElbowroomModel, scheduler: Any) -> None:
         super().__init__()
         self.register_modules(  # type: ignore[no-untyped-call]  # diffusers' own
             model=model, scheduler=scheduler
@@ -56,12 +60,18 @@ class ElbowroomPipeline(DiffusionPipeline):
 
     @classmethod
     def from_pretrained(  # type: ignore[override]  # no model_index.json is followed
-        cls, source: str | PathLike[str], *, trust: bool = False, **options: Any
+        cls,
+        source: str | PathLike[str],
+        *,
+        trust: bool = False,
+        scheduler: Any = None,
+        **options: Any,
     ) -> ElbowroomPipeline:
         """The pipeline in a folder or on the hub, with diffusers' options for models.
 
         The parts are of these classes whatever its model_index.json says, which could name any
-        module. ``trust`` lets modules run that the parts' configs name.
+        module. ``trust`` lets modules run that the parts' configs name; ``scheduler`` is one that
+        was made already, ours or one of diffusers.
         """
         if (Path(source) / "unet").is_dir():
             raise ElbowroomError(
@@ -70,9 +80,10 @@ class ElbowroomPipeline(DiffusionPipeline):
             )
         where = {key: value for key, value in options.items() if key in _WHERE}
         model = ElbowroomModel.from_pretrained(source, subfolder="model", trust=trust, **options)
-        scheduler = ElbowroomScheduler.from_pretrained(
-            source, subfolder="scheduler", trust=trust, **where
-        )
+        if scheduler is None:
+            scheduler = ElbowroomScheduler.from_pretrained(
+                source, subfolder="scheduler", trust=trust, **where
+            )
         return cls(model, scheduler)
 
     @torch.no_grad()
@@ -87,23 +98,83 @@ class ElbowroomPipeline(DiffusionPipeline):
         chunk: int = 64,
         output_type: str = "pil",
         return_dict: bool = True,
+        *,
+        generator: torch.Generator | list[torch.Generator] | None = None,
+        callback_on_step_end: Callable[..., Any] | None = None,
+        callback_on_step_end_tensor_inputs: Sequence[str] = ("latents",),
     ) -> ElbowroomPipelineOutput | tuple[Any, Tensor]:
         """Draw ``batch_size`` samples, ``chunk`` at a time.
 
         By default with the sampler of the run; ``sampler`` is another one, as a config would name
-        it. Without ``class_labels`` every class comes in turn. ``output_type`` is pil, np or pt.
+        it. Without ``class_labels`` every class comes in turn. ``output_type`` is pil, np or pt. A
+        ``generator`` takes the place of ``seed``; a list has one for each sample.
+        ``callback_on_step_end(pipe, step, timestep, {"latents": z})`` sees each step of each chunk;
+        it can look, not change.
         """
         model = self._diffusion(sampler, num_inference_steps, guidance_scale)
+        told = self._told(callback_on_step_end, callback_on_step_end_tensor_inputs, model)
         parts = []
         with self.progress_bar(total=batch_size) as bar:
-            for part in draw(model, batch_size, class_labels, seed, chunk):
-                parts.append(part.x)
-                bar.update(len(part.x))
+            for count, labels, key in self._batches(batch_size, class_labels, seed, generator):
+                for part in draw(model, count, labels, key, chunk, watch=told):
+                    parts.append(part.x)
+                    bar.update(len(part.x))
         tokens = torch.cat(parts)
         images = self._images(tokens, output_type)
         if not return_dict:
             return images, tokens
         return ElbowroomPipelineOutput(images=images, tokens=tokens)
+
+    def _batches(
+        self,
+        count: int,
+        labels: Labels,
+        seed: int,
+        generator: torch.Generator | list[torch.Generator] | None,
+    ) -> Iterator[tuple[int, Labels, int]]:
+        """(samples, their labels, their seed): all of them, or one for each generator."""
+        if not isinstance(generator, list):
+            yield count, labels, seed if generator is None else _seed(generator)
+            return
+        if len(generator) != count:
+            raise ElbowroomError(f"{len(generator)} generators were given for {count} samples")
+        classes = self.model.process.signature().classes
+        for i, one in enumerate(generator):
+            own = labels[i] if isinstance(labels, list | tuple | Tensor) else labels
+            yield 1, i % classes if own is None and classes else own, _seed(one)
+
+    def _told(
+        self, callback: Callable[..., Any] | None, wanted: Sequence[str], model: Diffusion
+    ) -> Callable[[int, Frame], None] | None:
+        """What is shown every frame: the callback, as diffusers' pipelines call it."""
+        if callback is None:
+            return None
+        if set(wanted) - {"latents"}:
+            raise ElbowroomError(
+                f"callback_on_step_end_tensor_inputs are {list(wanted)}; there is 'latents'"
+            )
+        assert model.sampler is not None
+        times = self._timesteps(model.sampler, model)
+
+        def tell(_: int, frame: Frame) -> None:
+            if not frame.step or frame.x is not None:
+                return
+            shown = {"latents": frame.z} if wanted else {}
+            answer = callback(self, frame.step - 1, times[frame.step - 1], dict(shown)) or {}
+            if answer.get("latents", frame.z) is not frame.z:
+                raise ElbowroomError(
+                    "callback_on_step_end gave other latents back: here it can look at a path, "
+                    "not change it; ElbowroomScheduler.step walks it step by step"
+                )
+
+        return tell
+
+    def _timesteps(self, sampler: Sampler, model: Diffusion) -> Tensor:
+        """The time of each step, from 1 to 0, or as a scheduler of diffusers counts."""
+        if isinstance(sampler, DiffusersSampler):
+            timesteps: Tensor = sampler.build().timesteps
+            return timesteps
+        return sampler.levels(model).t[:-1]
 
     def _diffusion(
         self,
@@ -112,7 +183,9 @@ class ElbowroomPipeline(DiffusionPipeline):
         guidance: float | None,
     ) -> Diffusion:
         """The whole model again; what it was trained for does not matter to samples."""
-        chosen: Sampler = self.scheduler.sampler
+        process, ours = self.model.process, isinstance(self.scheduler, ElbowroomScheduler)
+        chosen: Sampler = self.scheduler.sampler if ours else self._given()
+        schedule = self.scheduler.schedule if ours else natural_schedule(process).build()
         if sampler is not None:
             chosen = named_component("sampler", sampler, path="sampler").build()
         if steps is not None:
@@ -121,15 +194,25 @@ class ElbowroomPipeline(DiffusionPipeline):
             chosen = attrs.evolve(chosen, guidance=guidance)
         find = installed().find
         objective = Objective(
-            self.scheduler.process,
-            self.scheduler.schedule,
+            process,
+            schedule,
             find("weighting", "elbowroom/elbo").load()(),
             find("time_sampler", "elbowroom/stratified").load()(),
         )
         return Diffusion(objective, self.model.denoiser, chosen)
 
+    def _given(self) -> Sampler:
+        """A scheduler of diffusers that was put in the place of ours."""
+        missing = GivenScheduler.needs - self.model.process.traits
+        if missing:
+            raise ElbowroomError(
+                f"{type(self.scheduler).__name__} stands in the scheduler's place, and this model "
+                f"is not {listed(sorted(missing))}: schedulers of diffusers serve Gaussian models"
+            )
+        return GivenScheduler(given=self.scheduler)
+
     def _images(self, tokens: Tensor, output_type: str) -> Any:
-        data = self.scheduler.process.data
+        data = self.model.process.data
         if not has_picture(data.shape):
             return None
         colours = pixels(tokens, data.levels)  # [B, H, W, 3] uint8
@@ -142,3 +225,8 @@ class ElbowroomPipeline(DiffusionPipeline):
         if output_type == "pt":
             return colours.permute(0, 3, 1, 2).float() / 255
         raise ValueError(f"output_type is {output_type!r}; it must be pil, np or pt")
+
+
+def _seed(generator: torch.Generator) -> int:
+    """A seed of ours from a generator of torch's, which moves on."""
+    return int(torch.randint(2**62, (), generator=generator, device=generator.device))
