@@ -13,11 +13,13 @@ import attrs
 import torch
 
 from ..certificate.meaning import HINT, describe_weighting
+from ..contracts.adaptive import Adaptive
 from ..contracts.level import Level
 from ..contracts.process import Process
 from ..contracts.schedule import Schedule
 from ..contracts.weighting import Weighting
 from ..registry.components import OURS, installed
+from .adaptive import check_adaptive
 from .law import close, ensure, run
 from .oracle import natural_schedule_of
 
@@ -32,9 +34,18 @@ def check_weighting(weighting: Weighting) -> str:
     settings = _settings()
     laws = [_finite, _not_negative, _plain_weight, _elementwise, _alone, _unchanged, _invariance]
     run(weighting, laws, weighting, settings)
+    if isinstance(weighting, Adaptive):
+        run(weighting, [_adapts], weighting, settings)
     report = "\n".join(_report(weighting, settings))
     sys.stdout.write(f"{report}\n")
     return report
+
+
+def _adapts(weighting: Weighting, settings: Settings) -> None:
+    """What it learns keeps every law, does not depend on ranks, and survives a checkpoint."""
+    learned = check_adaptive(weighting)
+    for law in (_finite, _not_negative, _elementwise, _alone, _unchanged, _invariance):
+        law(learned, settings)
 
 
 def _report(weighting: Weighting, settings: Settings) -> Iterator[str]:

@@ -6,6 +6,7 @@ and stops when asked to or when a number is not finite.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import Any, Literal
 
 import attrs
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ..certificate.certificate import certify
 from ..config.sections import Train
 from ..config.sizes import at_once, check_batch, check_room_to_train
 from ..conformance.answers import check_training
@@ -255,6 +257,7 @@ class _Run:
         scalars, curves = self.training.window.measurements()
         for part in self.training.model.adaptive:
             curves |= part.curves()
+        scalars |= self.certified()
         self.training.window.clear()
         now = time.perf_counter()
         passed, self.clock = now - self.clock, now
@@ -265,6 +268,15 @@ class _Run:
         self.scalars |= scalars
         self.write(scalars, {name: [_short(x), _short(y)] for name, (x, y) in curves.items()})
         self.tell("step_logged", self.done, scalars, curves=curves)
+
+    def certified(self) -> dict[str, float]:
+        """How far a weighting that changes with training is no bound now: 0 where it is one."""
+        objective = self.training.model.objective
+        if not isinstance(objective.weighting, nn.Module):
+            return {}
+        now = copy.deepcopy(objective.weighting).cpu()
+        found = certify(now, objective.schedule, objective.process, objective.steps)
+        return {"negative_share": found.negative_share, "is_bound": float(found.is_bound)}
 
     def evaluate(self) -> dict[str, float]:
         """The averaged model on the validation split."""

@@ -1,4 +1,4 @@
-"""The paper's weightings, and the repair of any other."""
+"""The paper's weightings, the repair of any other, and weightings made or learned as bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HERE = "elbowroom.plugins.weightings"
 
 @hookimpl
 def weightings() -> dict[str, str]:
-    """The six of the paper, each one class for every process, and the isotonic repair."""
+    """The six of the paper, each one class for every process, the isotonic repair, and more."""
     return {
         "elbo": f"{_HERE}.paper:Elbo",
         "edm": f"{_HERE}.paper:EDM",
@@ -18,4 +18,8 @@ def weightings() -> dict[str, str]:
         "fm": f"{_HERE}.paper:FlowMatching",
         "simple": f"{_HERE}.simple:Simple",
         "isotonic": f"{_HERE}.isotonic:Isotonic",
+        "cascade": f"{_HERE}.cascade:Cascade",
+        "balanced": f"{_HERE}.balanced:Balanced",
+        "soft-min-snr": f"{_HERE}.soft_min_snr:SoftMinSNR",
+        "uncertainty": f"{_HERE}.uncertainty:Uncertainty",
     }

@@ -25,6 +25,10 @@ WEIGHTINGS: tuple[Any, ...] = (
     "fm",
     "simple",
     {"name": "isotonic", "of": "iddpm"},
+    "cascade",
+    "balanced",
+    "soft-min-snr",
+    "uncertainty",
 )
 OTHERS: tuple[dict[str, Any], ...] = (
     {"objective__times": "uniform"},

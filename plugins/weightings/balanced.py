@@ -1,0 +1,84 @@
+"""Balanced: equal loss at every time, as far as a bound allows.
+
+    w(t) proportional to 1 / (elbo_weight(t) E[plain | t]), projected onto the bounds
+
+The ELBO's loss at each time is summed in bins as training goes, older steps count less and less.
+The nearest non-decreasing function of the bins' 1/loss, in least squares, is
+
+    w_i = max over j <= i of min over k >= i of mean(1/loss_j .. 1/loss_k)
+
+(isotonic regression without a loop), joined by straight lines: at every moment a bound. As the
+network learns the weighting moves, so it is certified as training goes, not once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from elbowroom import Adaptive, Level, Losses, Weighting
+from torch import Tensor, nn
+
+_ENOUGH = 8.0  # looks into a bin before it is believed
+
+
+class Balanced(nn.Module, Weighting, Adaptive):
+    """A weighting that evens out the loss over time and stays a bound."""
+
+    sums: Tensor  # [bins, 2] looks and their ELBO's loss, float64
+    w: Tensor  # [bins] non-decreasing, of mean 1, float64
+
+    def __init__(self, *, bins: int = 32, memory: int = 300) -> None:
+        super().__init__()
+        if bins < 2 or memory < 1:
+            raise ValueError("bins are at least 2, memory is at least 1")
+        self.memory = memory
+        self.register_buffer("sums", torch.zeros(bins, 2, dtype=torch.float64))
+        self.register_buffer("w", torch.ones(bins, dtype=torch.float64))
+
+    def __call__(self, level: Level) -> Tensor:
+        t, bins = level.t.double(), len(self.w)
+        place = (t * bins - 0.5).clamp(0, bins - 1)  # the values are those of the bins' middles
+        below = place.nan_to_num().long().clamp(0, bins - 2)
+        values = self.w.to(t.device)
+        low, high = values[below], values[below + 1]
+        w = torch.minimum(low + (high - low) * (place - below), high)
+        return torch.where(t.isnan(), t, w).to(level.t.dtype)
+
+    def look(self, losses: Losses) -> Tensor:
+        bins = len(self.w)
+        bin_ = (losses.time * bins).long().clamp(0, bins - 1)
+        elbo = losses.elbo.double() * losses.density
+        inside = nn.functional.one_hot(bin_, bins).double()  # [B, bins]
+        return inside.T @ torch.stack((torch.ones_like(elbo), elbo), dim=1)
+
+    def adapt(self, found: Tensor) -> None:
+        self.sums.mul_(1 - 1 / self.memory).add_(found)
+        looks, total = self.sums.unbind(1)
+        known = (looks >= _ENOUGH) & (total > 0)
+        inverse = torch.where(known, looks / torch.where(known, total, 1.0), 0.0)
+        usual = inverse.sum() / known.sum().clamp(min=1)
+        inverse = torch.where(known, inverse, usual)
+        w = rising(torch.where(inverse.sum() > 0, inverse, torch.ones_like(inverse)))
+        self.w.copy_(w / w.mean())
+
+    def curves(self) -> Mapping[str, tuple[Tensor, Tensor]]:
+        bins = len(self.w)
+        return {"weighting": ((torch.arange(bins) + 0.5) / bins, self.w.cpu())}
+
+    def extra_repr(self) -> str:
+        return f"bins={len(self.w)}, memory={self.memory}"
+
+
+def rising(values: Tensor) -> Tensor:
+    """[n] the non-decreasing sequence nearest to ``values``, by the formula of max and min."""
+    n = len(values)
+    sums = torch.nn.functional.pad(values.cumsum(0), (1, 0))
+    first, last = (
+        torch.arange(n, device=values.device)[:, None],
+        torch.arange(n, device=values.device),
+    )
+    mean = (sums[1:] - sums[:-1, None]) / (last - first + 1).clamp(min=1)  # [j, k] over j .. k
+    least = torch.where(last >= first, mean, torch.inf).flip(1).cummin(1).values.flip(1)
+    best = torch.where(last >= first, least, -torch.inf).cummax(0).values
+    return best.diagonal().cummax(0).values  # rounding may undo the order by a bit
