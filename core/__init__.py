@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from .files.json_file import JSONFileError, finite, is_count, is_number, parse_json, read_json
     from .files.lock import locked, take_lock
     from .objective.diffusion import Diffusion
-    from .objective.guidance import ClassifierFree
+    from .objective.guidance import ClassifierFree, Guided
     from .objective.looks import Looks, freed, standard_error
     from .objective.loss import Losses, Objective, Predict
     from .randomness.categorical import draw_categorical
@@ -130,7 +130,7 @@ _PUBLIC = {
     "contracts.guidance": "Guidance",
     "contracts.optimiser": "Optimiser Rates Weights layouts",
     "contracts.rate_schedule": "RateSchedule",
-    "objective.guidance": "ClassifierFree",
+    "objective.guidance": "ClassifierFree Guided",
     "contracts.launcher": "ENDS_WITH_INPUT Ended Job Launcher",
     "contracts.level": "Level broadcast_over",
     "contracts.metric": "Display Measurement Metric Subject is_vacuous",
@@ -217,6 +217,7 @@ __all__ = [
     "Frame",
     "Grid",
     "Guidance",
+    "Guided",
     "IncompatibleError",
     "Interrupt",
     "JSONFileError",

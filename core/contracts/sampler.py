@@ -116,6 +116,12 @@ class Sampler(ABC):
         """Does it ask more of the model than the model itself says?"""
         return isinstance(self.guidance, Guidance) or self.guidance != 1
 
+    @property
+    def asks_without_label(self) -> bool:
+        """Does its guidance ask the model what it says without a label?"""
+        needs = not isinstance(self.guidance, Guidance) or self.guidance.needs_null_label
+        return self.is_guided and needs
+
     def path(self, model: Model, noise: Noise, cond: Tensor | None) -> Trajectory:
         """What stays the same from noise to data, guidance included."""
         if self.is_guided:

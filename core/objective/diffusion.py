@@ -67,6 +67,7 @@ class Diffusion(nn.Module):
     def guided(self, guidance: float | Guidance) -> Diffusion:
         """The same model, its denoiser guided; nothing is copied."""
         way = guidance if isinstance(guidance, Guidance) else ClassifierFree(guidance)
+        way.check_process(self.process)
         network = way(self.denoiser, self.process.signature().classes)
         return Diffusion(self.objective, network, self.sampler)
 

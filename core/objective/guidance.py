@@ -61,4 +61,8 @@ class Guided(nn.Module):
                 "that label, or set guidance to 1"
             ) from error
         labelled, free = output.chunk(2)
-        return torch.lerp(free, labelled, self.scale)
+        return torch.lerp(free, labelled, self.weight(labelled, log_snr))
+
+    def weight(self, output: Tensor, log_snr: Tensor | None) -> Tensor | float:
+        """How far from *free* to *labelled*, broadcast over the output [B, ...]."""
+        return self.scale

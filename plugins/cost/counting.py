@@ -147,7 +147,7 @@ def count_looks(parts: Parts, samples: int = 4) -> float:
     """Examples shown to the network for a sample, guidance included, by drawing a few.
 
     How often a sampler looks does not depend on what it sees; it is drawn with two values of the
-    data instead of all, which is faster.
+    data instead of all, which is faster. A guide that is another network is counted as this one.
     """
     if parts.sampler is None or parts.spec is None:
         return 0.0
@@ -157,9 +157,12 @@ def count_looks(parts: Parts, samples: int = 4) -> float:
     objective = Objective(
         process, parts.schedule, parts.weighting, parts.config.objective.times.build()
     )
-    model = Diffusion(objective, rows, parts.sampler)
+    sampler, guided = parts.sampler, 1
+    if not sampler.asks_without_label and sampler.is_guided:  # by a network of its own
+        sampler, guided = attrs.evolve(sampler, guidance=1.0), 2
+    model = Diffusion(objective, rows, sampler)
     model.sample(Noise.of(0, samples), _labels(parts, samples))
-    return rows.count / samples
+    return guided * rows.count / samples
 
 
 def _input(signature: Signature, batch: int) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from elbowroom import train
 from elbowroom.contracts.sampler import Frame
 from elbowroom.objective.diffusion import Diffusion
 from elbowroom.randomness.noise import Noise
@@ -97,6 +98,22 @@ def test_gaussian_samples_are_those_of_the_cpu(sampler, guidance):
     """Bit by bit; no step waits."""
     waits = check("gaussian-v", {**sampler, "guidance": guidance})
     assert not any(waits[2:-1])
+    at_most_one_a_step(waits, before_the_path=0)
+
+
+@pytest.mark.parametrize("process", ["masked", "gaussian-v"])
+def test_guidance_in_an_interval_makes_nobody_wait(process):
+    """The CPU's samples; whether a level lies inside is not asked of the device."""
+    way = {"name": "interval", "scale": 3.0, "low": -1.0, "high": 2.0}
+    at_most_one_a_step(check(process, {"name": "ancestral", "guidance": way}), before_the_path=1)
+
+
+def test_a_guide_goes_where_the_model_is(tmp_path):
+    """Autoguidance by a run: the CPU's samples, and no more waits."""
+    guide = config("gaussian-v", train__steps=2, train__label_dropout=0.1)
+    train(guide, tmp_path / "guide", device="cpu", without=("console", "tensorboard"))
+    way = {"name": "autoguidance", "run": str(tmp_path / "guide"), "scale": 2.0}
+    waits = check("gaussian-v", {"name": "ancestral", "guidance": way})
     at_most_one_a_step(waits, before_the_path=0)
 
 
