@@ -23,6 +23,12 @@ def export(
             "--to", metavar="FORMAT", help="An exporter, like diffusers. Default: the only one."
         ),
     ] = None,
+    push: Annotated[
+        str | None,
+        typer.Option(
+            "--push", metavar="REPO", help="Publish the folder too, like OWNER/NAME of a hub."
+        ),
+    ] = None,
     checkpoint: Checkpoint = "best",
     ema: Ema = None,
     trust: Trust = False,
@@ -32,23 +38,28 @@ def export(
 
     Example: elbowroom export runs/digits --to diffusers exported/digits
     """
-    from ..config.sections import parse_spec
+    from ..config.sections import named_component, parse_spec
     from ..runs.export import export_run
 
     spec = parse_spec(to or _only_exporter())
     named = spec if isinstance(spec, str) else dict(spec)
     changes = with_average(overrides, ema)
     folder = export_run(run, named, out, changes, checkpoint=checkpoint, trust=trust)
+    pushed = (
+        named_component("exporter", named, path="--to").build().push(folder, push) if push else None
+    )
     found = (path for path in folder.rglob("*") if path.is_file())
     sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(found)}
     if json:
-        print_json({"folder": str(folder), "files": sizes})
+        print_json({"folder": str(folder), "files": sizes, "pushed": pushed})
         return
     from rich.text import Text
 
     console().print(Text.assemble(("wrote ", "bold"), str(folder)))
     for name, size in sizes.items():
         typer.echo(f"  {name}  {size:,} bytes")
+    if pushed:
+        console().print(Text.assemble(("pushed ", "bold"), pushed))
 
 
 def _only_exporter() -> str:

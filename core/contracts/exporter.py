@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import ElbowroomError
+
 if TYPE_CHECKING:
     from ..config.sections import Config
     from ..runs.load import Loaded
@@ -21,3 +23,7 @@ class Exporter(ABC):
     @abstractmethod
     def write(self, run: Loaded, config: Config, folder: Path) -> None:
         """Write the model of ``run``, whose config is ``config``, into the empty ``folder``."""
+
+    def push(self, folder: Path, repo: str) -> str:
+        """Publish the folder that was written as ``repo``; answers the name it is loaded by."""
+        raise ElbowroomError(f"--push: {type(self).__name__} writes folders and publishes none")

@@ -30,6 +30,7 @@ from elbowroom import (
 )
 
 from .card import model_card, use_of_elbowroom, use_of_native
+from .hub import push
 from .model import ElbowroomModel
 from .native import NotNativeError, native
 from .pipeline import ElbowroomPipeline
@@ -68,6 +69,9 @@ class DiffusersExporter(Exporter):
         made.pipeline.save_pretrained(folder)
         self._card(run, whole, folder, use_of_native(run, made))
         _log.info("diffusers alone loads it: DiffusionPipeline.from_pretrained")
+
+    def push(self, folder: Path, repo: str) -> str:
+        return push(folder, repo)
 
     def _write_ours(self, run: Loaded, whole: Config, folder: Path, why: str) -> None:
         """Parts that are made again by elbowroom."""

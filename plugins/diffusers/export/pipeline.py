@@ -30,6 +30,7 @@ from elbowroom import (
 from torch import Tensor
 
 from ..sampler import DiffusersSampler, GivenScheduler
+from .hub import SCHEME, fetch
 from .model import ElbowroomModel
 from .scheduler import ElbowroomScheduler
 
@@ -69,10 +70,17 @@ class ElbowroomPipeline(DiffusionPipeline):
     ) -> ElbowroomPipeline:
         """The pipeline in a folder or on the hub, with diffusers' options for models.
 
+        ``hf://OWNER/NAME@REVISION`` is pinned to the commit it means now, which
+        ``pipe.config["_name_or_path"]`` says.
+
         The parts are of these classes whatever its model_index.json says, which could name any
         module. ``trust`` lets modules run that the parts' configs name; ``scheduler`` is one that
         was made already, ours or one of diffusers.
         """
+        pinned = None
+        if str(source).startswith(SCHEME):
+            kept = ("cache_dir", "force_download", "token", "local_files_only")
+            source, pinned = fetch(str(source), **{k: options[k] for k in kept if k in options})
         if (Path(source) / "unet").is_dir():
             raise ElbowroomError(
                 f"{source} holds classes of diffusers alone, which draw without elbowroom: load it "
@@ -84,7 +92,10 @@ class ElbowroomPipeline(DiffusionPipeline):
             scheduler = ElbowroomScheduler.from_pretrained(
                 source, subfolder="scheduler", trust=trust, **where
             )
-        return cls(model, scheduler)
+        made = cls(model, scheduler)
+        if pinned is not None:
+            made.register_to_config(_name_or_path=pinned)  # type: ignore[no-untyped-call]
+        return made
 
     @torch.no_grad()
     def __call__(

@@ -1,0 +1,61 @@
+"""The Hugging Face Hub: a folder goes there as one commit, and comes from there at one commit.
+
+    hf://OWNER/NAME              the newest commit
+    hf://OWNER/NAME@REVISION     a branch, a tag or a commit
+
+A name is resolved to its commit first, and that commit is what is fetched and written down: text
+and safetensors only, so neither a pickle nor code is ever brought here. Who one is, and where the
+hub is, are huggingface_hub's affair (``hf auth login``, HF_TOKEN, HF_ENDPOINT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from elbowroom import ElbowroomError
+
+SCHEME = "hf://"
+_FILES = ["*.json", "*.safetensors", "*.md"]
+
+
+def push(folder: Path, repo: str) -> str:
+    """Commit a folder's files to ``repo``, made private if it is new; answers its pinned name."""
+    api, name = _api(), repo.removeprefix(SCHEME)
+    with _speaking(f"{folder} was written, but not pushed to {repo}"):
+        api.create_repo(name, private=True, exist_ok=True)
+        done = api.upload_folder(
+            repo_id=name,
+            folder_path=folder,
+            allow_patterns=_FILES,
+            commit_message="Export from elbowroom",
+        )
+    return f"{SCHEME}{name}@{done.oid}"
+
+
+def fetch(source: str, **where: Any) -> tuple[Path, str]:
+    """The folder of ``hf://OWNER/NAME@REVISION`` on this machine, and its name with its commit."""
+    name, _, revision = source.removeprefix(SCHEME).partition("@")
+    api = _api()
+    with _speaking(f"cannot fetch {source}"):
+        commit = api.model_info(name, revision=revision or None).sha
+        folder = api.snapshot_download(name, revision=commit, allow_patterns=_FILES, **where)
+    return Path(folder), f"{SCHEME}{name}@{commit}"
+
+
+def _api() -> Any:
+    from huggingface_hub import HfApi
+
+    return HfApi(library_name="elbowroom")
+
+
+@contextmanager
+def _speaking(what: str) -> Iterator[None]:
+    """What the hub's library raises, of many kinds, as one sentence."""
+    try:
+        yield
+    except Exception as error:
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise ElbowroomError(f"{what}: {words}") from error
