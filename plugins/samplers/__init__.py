@@ -9,12 +9,13 @@ _HERE = "elbowroom.plugins.samplers"
 
 @hookimpl
 def samplers() -> dict[str, str]:
-    """``ancestral`` serves every process, four serve masked ones, two Gaussian ones."""
+    """``ancestral`` serves every process, five serve masked ones, two Gaussian ones."""
     return {
         "ancestral": f"{_HERE}.ancestral:Ancestral",
         "first-hitting": f"{_HERE}.first_hitting:FirstHitting",
         "top-p": f"{_HERE}.top_p:TopP",
         "confidence": f"{_HERE}.confidence:Confidence",
+        "entropy-bounded": f"{_HERE}.entropy_bounded:EntropyBounded",
         "remask": f"{_HERE}.remask:Remask",
         "ddim": f"{_HERE}.ddim:DDIM",
         "heun": f"{_HERE}.heun:Heun",

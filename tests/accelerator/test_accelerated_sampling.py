@@ -22,6 +22,7 @@ MASKED: tuple[dict[str, Any], ...] = (
     {"name": "first-hitting", "steps": 16},
     {"name": "top-p", "p": 0.7},
     {"name": "confidence"},
+    {"name": "entropy-bounded"},
     {"name": "remask", "eta": 0.3},
     {"name": "remask", "eta": 0.3, "sigma": "cap", "before": 0.7},
 )

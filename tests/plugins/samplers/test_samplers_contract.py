@@ -16,6 +16,7 @@ from elbowroom.plugins.samplers import samplers
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.confidence import Confidence
 from elbowroom.plugins.samplers.ddim import DDIM
+from elbowroom.plugins.samplers.entropy_bounded import EntropyBounded
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
 from elbowroom.plugins.samplers.grid import CosineGrid, RhoGrid
 from elbowroom.plugins.samplers.heun import Heun
@@ -32,6 +33,7 @@ EXACT = [
     Ancestral(200, CosineGrid(), skip=False),
     FirstHitting(),
     TopP(p=1.0),
+    EntropyBounded(bound=0.0),
     Remask(500, sigma="cap", eta=0.005),
     DDIM(),
     DDIM(eta=1.0),
@@ -46,7 +48,9 @@ def test_exact_samplers_pass_the_conformance_kit(sampler):
     check_sampler(sampler)
 
 
-@pytest.mark.parametrize("sampler", [Confidence(8), TopP(p=0.9)], ids=str)
+@pytest.mark.parametrize(
+    "sampler", [Confidence(8), TopP(p=0.9), EntropyBounded(bound=0.5)], ids=str
+)
 def test_sharpening_samplers_pass_the_conformance_kit(sampler):
     """Samplers that sharpen on purpose satisfy every law but that of the distribution."""
     check_sampler(sampler, exact=False)

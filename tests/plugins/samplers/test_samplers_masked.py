@@ -12,6 +12,7 @@ from elbowroom.conformance.oracle import every_state
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.confidence import Confidence
+from elbowroom.plugins.samplers.entropy_bounded import EntropyBounded, surest
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
 from elbowroom.plugins.samplers.grid import CosineGrid
 from elbowroom.plugins.samplers.remask import Remask
@@ -42,6 +43,7 @@ EVERY = [
     FirstHitting(2),
     TopP(6, p=0.6),
     Confidence(3),
+    EntropyBounded(bound=0.4),
     Remask(6, eta=0.5),
     Remask(6, sigma="cap", eta=0.2),
 ]
@@ -484,3 +486,53 @@ def test_every_state_can_be_hidden_and_found():
     """The helper's states and the counts agree on their order."""
     states = every_state((TOKENS,), STATES)
     assert all(counts(row[None])[k] == 1 for k, row in enumerate(states))
+
+
+# -- entropy-bounded
+
+
+def test_one_token_a_call_samples_the_data():
+    """Whatever order the entropies ask for: it depends on what is visible alone."""
+    model = masked_model(Linear())
+    assert p_value(drawn(EntropyBounded(bound=0.0), model), table().probabilities) > AGREES
+
+
+def test_the_check_notices_an_unbounded_draw():
+    """All tokens in one call are drawn from their marginals."""
+    model = masked_model(Linear())
+    x = drawn(EntropyBounded(bound=1e9), model)
+    p = table().probabilities.view(3, 3, 3)
+    one, two, three = (p.sum(dim=[d for d in range(3) if d != k]) for k in range(3))
+    product = torch.einsum("a,b,c->abc", one, two, three).flatten()
+    assert p_value(x, product) > AGREES
+    assert p_value(x, table().probabilities) < DIFFERS
+
+
+def test_a_larger_bound_takes_fewer_calls_and_loses_no_more_than_it_says():
+    """KL(data || samples) is at most the bound times the calls, and calls fall."""
+    model, p = masked_model(Linear()), table().probabilities
+    calls = []
+    for bound in (0.0, 0.3, 1.0, 3.0):
+        sampler = EntropyBounded(bound=bound)
+        found = sampler.sample(model, Noise.of(0, DRAWS))
+        q = (counts(found.x) + 0.5) / (DRAWS + 0.5 * len(p))
+        kl = float((p * (p / q).log()).sum())
+        calls.append(float(found.calls.double().mean()))
+        assert kl <= bound * calls[-1] + 0.01
+    assert calls == sorted(calls, reverse=True)
+    assert calls[-1] < calls[0]
+
+
+@given(st.lists(st.floats(0, 3), min_size=1, max_size=8), st.floats(0, 5))
+def test_the_surest_tokens_keep_the_bound(entropies, most):
+    """Least first, as many as fit, always one, never one that is not asked for."""
+    h = torch.tensor([[*entropies, torch.inf]], dtype=torch.float64)
+    due = surest(h, most)[0]
+    chosen = h[0][due]
+    assert due.any()
+    assert not due[-1]
+    assert float(chosen.sum() - chosen.max()) <= most + 1e-9
+    left = h[0][:-1][~due[:-1]]
+    if len(left):
+        assert float(left.min()) >= float(chosen.max())
+        assert float(chosen.sum()) > most - 1e-9
