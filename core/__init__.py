@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from .runs.lend import lend_training
     from .runs.load import Loaded, load_run
     from .runs.provenance import check_lasting, provenance, remember_code
-    from .runs.ranks import Ranks
+    from .runs.ranks import Ranks, process_group
     from .runs.run_error import RunError
     from .sampling.drawing import Labels, draw
     from .sampling.picture import has_picture, pixels, save_png, tiled
@@ -169,7 +169,7 @@ _PUBLIC = {
     "runs.run_error": "RunError",
     "runs.lend": "lend_training",
     "runs.load": "Loaded load_run",
-    "runs.ranks": "Ranks",
+    "runs.ranks": "Ranks process_group",
     "sampling.drawing": "Labels draw",
     "sampling.picture": "has_picture pixels save_png tiled",
     "sampling.write": "sample_run",
@@ -325,6 +325,7 @@ __all__ = [
     "permute",
     "pixels",
     "place",
+    "process_group",
     "provenance",
     "python_form",
     "read_evaluation",

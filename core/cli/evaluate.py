@@ -23,7 +23,7 @@ from .options import (
     Trust,
     with_average,
 )
-from .output import console, number, print_json, progress_display, table
+from .output import console, number, print_json, progress_display, speaks, table
 
 FAILED = 1  # a metric did: what the others say is written all the same
 
@@ -51,6 +51,7 @@ def evaluate(
     """Bits/dim, FID, KID, IS and distances to the training examples, each with what it is of.
 
     Of a run that keeps several averages --ema 0.999,0.9999 evaluates each.
+    Under torchrun the ranks share the work out and say what one process says.
 
     Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
     """
@@ -81,10 +82,10 @@ def evaluate(
             )
             for average in averages
         ]
-    if json:
+    if json and speaks():
         records = [{"folder": str(report.folder), **report.record} for report in reports]
         print_json(records[0] if len(records) == 1 else records)
-    else:
+    elif speaks():
         for report in reports:
             _print(report.record)
             console().print(f"written to {report.folder / 'figures.json'}", markup=False)

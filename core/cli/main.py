@@ -9,7 +9,7 @@ import warnings
 from contextlib import nullcontext
 
 from .app import app
-from .output import json_alone
+from .output import json_alone, speaks
 
 INTERRUPTED = 130
 
@@ -26,7 +26,7 @@ def main() -> None:
     except ElbowroomError as error:
         from .output import complain
 
-        if os.environ.get("RANK", "0") == "0":  # under torchrun one of them speaks
+        if speaks():
             complain(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
@@ -41,7 +41,7 @@ def _listen() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     log = logging.getLogger("elbowroom")
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.INFO if speaks() else logging.ERROR)
     log.handlers = [handler]  # once, also where a test calls main many times
     warnings.formatwarning = _in_a_line
 

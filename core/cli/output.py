@@ -51,6 +51,11 @@ def print_json(value: Any) -> None:
     typer.echo(text, file=_documents[-1] if _documents else None)
 
 
+def speaks() -> bool:
+    """Is this the process that tells the user? Under torchrun the first rank is."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def console(*, stderr: bool = False) -> Any:
     """A rich console that does not guess at words and wraps only for a terminal."""
     from rich.console import Console
@@ -68,7 +73,9 @@ def progress_bars() -> Any:
     err = console(stderr=True)
     words = TextColumn("{task.description}", markup=False)
     columns = (words, BarColumn(), MofNCompleteColumn(), Left(elapsed_when_finished=True))
-    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+    return Progress(
+        *columns, console=err, transient=True, disable=not (err.is_terminal and speaks())
+    )
 
 
 @contextmanager
@@ -80,6 +87,9 @@ def progress_display() -> Iterator[Callable[[str, int, int], None]]:
     from .pace import Lines
 
     err = console(stderr=True)
+    if not speaks():
+        yield lambda *_: None
+        return
     if err.is_terminal:
         with progress_bars() as bars:
             task = bars.add_task("", total=None)

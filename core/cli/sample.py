@@ -18,7 +18,7 @@ from .options import (
     Trust,
     with_average,
 )
-from .output import console, print_json
+from .output import console, print_json, speaks
 
 
 def sample(
@@ -45,6 +45,8 @@ def sample(
 ) -> None:
     """Draw samples: a PNG grid, an .npz, and a GIF of the reverse process.
 
+    Under torchrun the ranks share the samples out; each is what one process draws.
+
     Example: elbowroom sample runs/digits sampler.steps=32 --class 3
     """
     from ..sampling.write import sample_run
@@ -62,6 +64,8 @@ def sample(
         precision=precision,
         trust=trust,
     )
+    if not speaks():
+        return
     if json:
         print_json(report.record())
         return

@@ -30,7 +30,8 @@ def check_metric(metric: Metric, samples: torch.Tensor, data: Dataset | None = N
             copied.prepare(Subject(data))
         return copied
 
-    run(metric, [_unchanged, _measurements, _protocol, _batching, _order, _repeat], fresh, samples)
+    laws = [_unchanged, _measurements, _protocol, _batching, _order, _repeat, _merging]
+    run(metric, laws, fresh, samples)
 
 
 def _copy(metric: Metric) -> Metric:
@@ -97,6 +98,27 @@ def _repeat(build: Callable[[], Metric], samples: torch.Tensor) -> None:
         )
 
 
+def _merging(build: Callable[[], Metric], samples: torch.Tensor) -> None:
+    """Parts seen by copies on several ranks and merged say what the whole says, to rounding."""
+    whole, copies, seen = build(), [build() for _ in range(3)], 0
+    if not whole.merges:
+        return
+    whole.update(samples, None)
+    cut = len(samples) // 3 + 1
+    for copied, part in zip(copies, (samples[:cut], samples[cut:], samples[:0]), strict=True):
+        copied.skip(seen)
+        if len(part):  # one of them is shown nothing
+            copied.update(part, None)
+        seen += len(part)
+    states = [one.state() or {} for one in copies]
+    for state in states:
+        ensure(bool(state), "one of its states is empty.")
+        bad = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
+        ensure(not bad, f"{bad} of its state are no tensors.")
+    copies[0].merge(states)
+    _agree(whole, copies[0], "merged from parts", relative=1e-9, absolute=1e-12)
+
+
 def _unchanged(build: Callable[[], Metric], samples: torch.Tensor) -> None:
     """The samples are left as they were: other metrics see them too."""
     shown = samples.clone()
@@ -108,10 +130,18 @@ def _said(metric: Metric) -> dict[str, Measurement]:
     return {name: as_measurement(value) for name, value in metric.compute().items()}
 
 
-def _agree(one: Metric, other: Metric, how: str, errors: float = 0.0) -> None:
+def _agree(
+    one: Metric,
+    other: Metric,
+    how: str,
+    errors: float = 0.0,
+    *,
+    relative: float = 1e-4,
+    absolute: float = 1e-6,
+) -> None:
     first, second = _said(one), _said(other)
     for name, measurement in first.items():
-        allowed = 1e-6 + errors * (measurement.standard_error or 0.0)
+        allowed = absolute + errors * (measurement.standard_error or 0.0)
         value, otherwise = second[name].value, measurement.value
-        near = math.isclose(value, otherwise, rel_tol=1e-4, abs_tol=allowed)
+        near = math.isclose(value, otherwise, rel_tol=relative, abs_tol=allowed)
         ensure(near, f"{name} is {value:.6g} {how}, {otherwise:.6g} otherwise.")

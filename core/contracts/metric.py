@@ -4,6 +4,15 @@ A metric is shown the :class:`Subject` once (the data set to compare with, the m
 batch by batch, and then says its measurements. Its memory must not grow with the number of samples:
 it keeps sums, not samples. A metric that looks at the model alone says ``uses_samples = False``.
 
+Samples may be shared out among ranks. Each rank then shows a copy of the metric its own batches and
+calls ``skip`` for those of the others; at the end the ``state`` of all is merged into the first,
+which computes. With s(A) the state after the samples A, the law is
+
+    merge(s(A), s(B)) says what s(A and B) says,
+
+up to the rounding of sums. A metric that leaves ``state`` out is shown all samples in their order
+on the first rank. One that looks at the model alone does ``subject.part`` of its work in ``state``.
+
 A measurement without its protocol is a number without a unit: FID moves with the number of samples,
 the feature network and the reference split. ``Measurement.of`` says these; what they have in common
 (model, sampler, number of samples, seed) the evaluation adds to each.
@@ -15,7 +24,7 @@ whether it is a detail, whether models are ranked by it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import attrs
@@ -73,6 +82,7 @@ class Subject:
     seed: int = 0
     batch_size: int = EVALUATION_BATCH  # how much to look at at once
     device: torch.device | str = "cpu"
+    part: tuple[int, int] = (0, 1)  # rank, ranks: the whole is shared out among so many
     _shared: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
@@ -98,6 +108,22 @@ class Metric(ABC):
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:  # noqa: B027  # may do nothing
         """One batch of integers [B, *shape] and the labels [B] they were drawn for."""
+
+    def skip(self, count: int) -> None:  # noqa: B027  # most do not number samples
+        """The next ``count`` samples are shown to the copy of another rank."""
+
+    def state(self) -> Mapping[str, Tensor] | None:
+        """What was seen, as tensors on the CPU; None: it cannot be merged with others'."""
+        return None
+
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        """Take the states of all ranks, in their order (one's own too), as what was seen."""
+        raise NotImplementedError(f"{type(self).__name__} has a state and no merge")
+
+    @property
+    def merges(self) -> bool:
+        """Can the states of copies be merged?"""
+        return type(self).state is not Metric.state
 
     @abstractmethod
     def compute(self) -> Mapping[str, Measurement | float]:

@@ -28,11 +28,13 @@ from ..files.atomic import replace_file
 from ..files.json_file import JSONFileError, finite, is_count, read_json
 from ..objective.diffusion import Diffusion
 from ..runs.load import Loaded, load_run
+from ..runs.ranks import LONG, process_group
 from ..runs.working import working
 from ..sampling.drawing import draw
 from ..sampling.filmstrip import Filmstrip, save_small_png
 from ..sampling.picture import has_picture
-from .model import Progress, evaluate
+from .measuring import Progress
+from .model import Evaluation, evaluate
 from .protocol import EvaluationProtocol
 
 FORMAT = 2  # 1: samples had every class equally often
@@ -81,37 +83,66 @@ def evaluate_run(
     trust: bool = False,
     progress: Progress = lambda *_: None,
 ) -> EvaluationReport:
-    """Evaluate the averaged weights of a run and write down what was found."""
+    """Evaluate the averaged weights of a run and write down what was found.
+
+    Under ``torchrun`` every rank calls this; the first writes, and all are told.
+    """
     protocol = protocol or EvaluationProtocol()
-    loaded = load_run(run, overrides, protocol.checkpoint, device=device, trust=trust)
-    config, model, step = loaded.folder.config(overrides), loaded.model, loaded.checkpoint.step
-    data = build_parts(config).dataset()
-    _check_form(data, loaded)
-    average = "EMA" if not config.train.ema_also else f"EMA of {config.train.ema}"
-    of = {"run": loaded.folder.path.name, "weights": f"{average} at step {step}"}
-    found = evaluate(model, data, protocol, batch_size=batch_size, of=of, progress=progress)
     folder = Path(out) if out is not None else evaluation_folder(run, overrides)
-    record = {
+    with process_group(device, LONG) as ranks:
+        loaded = load_run(run, overrides, protocol.checkpoint, device=ranks.device, trust=trust)
+        config = loaded.folder.config(overrides)
+        data = build_parts(config).dataset()
+        _check_form(data, loaded)
+        average = "EMA" if not config.train.ema_also else f"EMA of {config.train.ema}"
+        weights = f"{average} at step {loaded.checkpoint.step}"
+        of = {"run": loaded.folder.path.name, "weights": weights}
+        found = evaluate(
+            loaded.model,
+            data,
+            protocol,
+            batch_size=batch_size,
+            device=ranks.device,
+            of=of,
+            ranks=ranks,
+            progress=progress,
+        )
+        about = {"overrides": list(overrides), "config": to_plain(config)}
+        record = ranks.first(lambda: _written(folder, loaded, protocol, found, about, progress))
+    return EvaluationReport(folder, record)
+
+
+def _written(
+    folder: Path,
+    loaded: Loaded,
+    protocol: EvaluationProtocol,
+    found: Evaluation,
+    about: Mapping[str, Any],
+    progress: Progress,
+) -> dict[str, Any]:
+    """Write figures.json and the pictures; the record that was written."""
+    model = loaded.model
+    record: dict[str, Any] = {
         "format": FORMAT,
-        "step": step,
-        "overrides": list(overrides),
+        "step": loaded.checkpoint.step,
+        "overrides": about["overrides"],
         "protocol": protocol.record(),
         "parameters": sum(p.numel() for p in model.denoiser.parameters()),
         "train_seconds": loaded.checkpoint.state.seconds,
         **found.record(),
         "reverse": None,
-        "config": to_plain(config),
+        "config": about["config"],
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if found.calls_mean is not None and has_picture(data.spec.shape):
+        if found.calls_mean is not None and has_picture(model.process.data.shape):
             progress("drawing pictures", 0, 1)
             with working(model, precision=protocol.precision):
                 record["reverse"] = _draw_pictures(model, protocol.seed, folder)
         replace_file(folder / "figures.json", json.dumps(finite(record), indent=1).encode())
     except OSError as error:
         raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
-    return EvaluationReport(folder, record)
+    return record
 
 
 def _check_form(data: Dataset, run: Loaded) -> None:

@@ -17,7 +17,7 @@ import itertools
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Literal
@@ -25,6 +25,7 @@ from typing import Any, Literal
 import attrs
 import torch
 import torch.distributed as dist
+from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
@@ -35,6 +36,7 @@ from .devices import current, place
 
 _SESSIONS = itertools.count()
 _PATIENCE = timedelta(minutes=30)  # a rank may wait this long for another, which perhaps saves
+LONG = timedelta(days=2)  # where ranks draw samples for hours and then meet
 
 
 @attrs.frozen(eq=False)
@@ -113,6 +115,36 @@ class Ranks:
             raise ElbowroomError(told["error"])
         return told["answer"]
 
+    def gather(self, content: bytes) -> list[bytes]:
+        """The bytes of every rank, in their order, on the first; nothing on the others.
+
+        Spoken between CPUs; every rank must call.
+        """
+        if self.world == 1:
+            return [content]
+        sizes = [torch.tensor(0) for _ in range(self.world)]
+        dist.all_gather(sizes, torch.tensor(len(content)), group=self.host)
+        padded = torch.zeros(max(map(int, sizes)), dtype=torch.uint8)
+        padded[: len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        rows = [torch.empty_like(padded) for _ in sizes] if self.is_first else None
+        dist.gather(padded, rows, dst=0, group=self.host)
+        return [row[:size].numpy().tobytes() for row, size in zip(rows or (), sizes, strict=False)]
+
+    def gather_tensors(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        """The tensors of every rank by name, in the ranks' order, on the first."""
+        if self.world == 1:
+            return [dict(tensors)]
+        packed = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+        return [load(content) for content in self.gather(packed)]
+
+    def agree(self, words: Any) -> list[Any]:
+        """Plain data of every rank, in their order, on each."""
+        if self.world == 1:
+            return [words]
+        told = self.gather(json.dumps(words).encode())
+        found: list[Any] = self._tell([json.loads(one) for one in told])
+        return found
+
     def _tell(self, words: Any) -> Any:
         """Plain data from the first rank to all, as JSON."""
         text = json.dumps(words).encode() if self.is_first else b""
@@ -126,9 +158,12 @@ class Ranks:
 
 
 @contextmanager
-def process_group(device: torch.device | str | None = None) -> Iterator[Ranks]:
+def process_group(
+    device: torch.device | str | None = None, patience: timedelta = _PATIENCE
+) -> Iterator[Ranks]:
     """The ranks that ``torchrun`` started, or this process alone; on a GPU if there is one.
 
+    A rank that waits for another longer than ``patience`` fails.
     All leave together, and none with a thread of the group still running: a process that ends
     while others talk to it, or while such a thread waits, may abort.
     """
@@ -138,12 +173,10 @@ def process_group(device: torch.device | str | None = None) -> Iterator[Ranks]:
     if ours:
         _import_what_would_keep_the_group()
         # a prefix of its own: a second run of these processes must not read the first one's words
-        store, rank, world = next(rendezvous("env://", timeout=_PATIENCE))
+        store, rank, world = next(rendezvous("env://", timeout=patience))
         store = PrefixStore(f"elbowroom-{next(_SESSIONS)}", store)
         backend = "nccl" if on_gpu else "gloo"
-        dist.init_process_group(
-            backend, store=store, rank=rank, world_size=world, timeout=_PATIENCE
-        )
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=patience)
     if not dist.is_initialized():
         with current(here):
             yield Ranks(here)
@@ -152,7 +185,7 @@ def process_group(device: torch.device | str | None = None) -> Iterator[Ranks]:
     try:
         if on_gpu:
             torch.cuda.set_device(here)
-        host = dist.new_group(backend="gloo", timeout=_PATIENCE) if on_gpu else None
+        host = dist.new_group(backend="gloo", timeout=patience) if on_gpu else None
         yield Ranks(here, dist.get_rank(), dist.get_world_size(), host, meshes)
         dist.barrier(group=host)  # not after an error: the others may be gone
     finally:

@@ -1,12 +1,13 @@
 """Drawing samples from a model.
 
 Samples are drawn in chunks; the noise of a sample is keyed by its number, so neither the chunks
-nor how many are drawn changes any of them.
+nor how many are drawn changes any of them. Chunks need nothing of each other: ranks share them out,
+one after the other, and each is the very chunk that one process draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,6 +39,22 @@ class Drawn:
     labels: Tensor | None  # [B]
     calls: Tensor  # [B] network calls each took
 
+    def tensors(self) -> dict[str, Tensor]:
+        """The same as tensors by name, in little room: to be sent or kept."""
+        labels = {} if self.labels is None else {"labels": self.labels}
+        small = torch.uint8 if self.x.numel() and 0 <= self.x.min() <= self.x.max() < 256 else None
+        x = self.x.to(small or self.x.dtype)
+        return {"first": torch.tensor(self.first), "x": x, "calls": self.calls, **labels}
+
+    @classmethod
+    def of_tensors(cls, found: Mapping[str, Tensor]) -> Drawn:
+        """The chunk that was made tensors."""
+        return cls(int(found["first"]), found["x"].long(), found.get("labels"), found["calls"])
+
+
+Watch = Callable[[int, Frame], None]
+"""(the number of a chunk's first sample, a frame of the chunk)"""
+
 
 def draw(
     model: Diffusion,
@@ -46,34 +63,62 @@ def draw(
     seed: int = 0,
     batch_size: int = 64,
     *,
-    watch: Callable[[int, Frame], None] | None = None,
+    watch: Watch | None = None,
 ) -> Iterator[Drawn]:
     """``count`` samples by the model's sampler, ``batch_size`` at a time.
 
     ``watch(first, frame)`` is shown every frame of every chunk as it passes.
     """
-    if model.sampler is None:
-        raise ElbowroomError("sampler: this model has none, name one in its config")
-    if count < 1 or batch_size < 1:
-        raise ElbowroomError(f"cannot draw {count} samples, {batch_size} at a time")
-    check_labels(count)
-    check_samples(min(count, batch_size), model.process.data)
-    told = labels_of(model, count, labels)
-    warn_beyond(model)
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    for first in range(0, count, batch_size):
-        numbers = torch.arange(first, min(first + batch_size, count))
-        cond = None if told is None else told[numbers].to(device)
-        noise = Noise(seed, numbers.to(device), count)
-        with evaluating(model):
-            # the first answers are looked at; looking at all would make the device wait
-            walk = _walk if first else _first_walk
-            frame = walk(model, noise, cond, first, watch)
+    chunks = Chunks.of(model, count, labels, seed, batch_size)
+    for first in chunks.firsts():
+        yield chunks.draw(first, watch)
+
+
+@attrs.define(eq=False)
+class Chunks:
+    """So many samples of a model, drawn chunk by chunk in any order."""
+
+    model: Diffusion
+    count: int
+    labels: Tensor | None  # [count]
+    seed: int
+    batch_size: int
+    _checked: bool = attrs.field(default=False, init=False)
+
+    @classmethod
+    def of(cls, model: Diffusion, count: int, labels: Labels, seed: int, batch_size: int) -> Chunks:
+        """What cannot be drawn is refused here."""
+        if model.sampler is None:
+            raise ElbowroomError("sampler: this model has none, name one in its config")
+        if count < 1 or batch_size < 1:
+            raise ElbowroomError(f"cannot draw {count} samples, {batch_size} at a time")
+        check_labels(count)
+        check_samples(min(count, batch_size), model.process.data)
+        told = labels_of(model, count, labels)
+        warn_beyond(model)
+        return cls(model, count, told, seed, batch_size)
+
+    def firsts(self, rank: int = 0, world: int = 1) -> range:
+        """The number of the first sample of each chunk that is a rank's: some in a row."""
+        total = -(-self.count // self.batch_size)
+        begin, end = (-(-r * total // world) * self.batch_size for r in (rank, rank + 1))
+        return range(begin, min(end, self.count), self.batch_size)
+
+    def draw(self, first: int, watch: Watch | None = None) -> Drawn:
+        """The chunk that begins with sample number ``first``."""
+        device = next((p.device for p in self.model.parameters()), torch.device("cpu"))
+        numbers = torch.arange(first, min(first + self.batch_size, self.count))
+        told = None if self.labels is None else self.labels[numbers]
+        cond = None if told is None else told.to(device)
+        noise = Noise(self.seed, numbers.to(device), self.count)
+        # the first answers are looked at; looking at all would make the device wait
+        walk = _walk if self._checked else _first_walk
+        with evaluating(self.model):
+            frame = walk(self.model, noise, cond, first, watch)
+        self._checked = True
         assert frame.x is not None, "the last frame must be finished"
         assert frame.calls is not None, "the last frame must say what it took"
-        yield Drawn(
-            first, frame.x.cpu(), None if told is None else told[numbers], frame.calls.cpu()
-        )
+        return Drawn(first, frame.x.cpu(), told, frame.calls.cpu())
 
 
 @torch.no_grad()
@@ -82,7 +127,7 @@ def _walk(
     noise: Noise,
     cond: Tensor | None,
     first: int,
-    watch: Callable[[int, Frame], None] | None,
+    watch: Watch | None,
 ) -> Frame:
     assert model.sampler is not None
     frame: Any = None
@@ -97,7 +142,7 @@ def _first_walk(
     noise: Noise,
     cond: Tensor | None,
     first: int,
-    watch: Callable[[int, Frame], None] | None,
+    watch: Watch | None,
 ) -> Frame:
     """The same, with the first answer of the network and both ends of the path checked."""
     sampler = model.sampler

@@ -19,8 +19,9 @@ from ..contracts.sampler import Frame
 from ..errors import ElbowroomError
 from ..files.atomic import write_atomically
 from ..runs.load import Loaded, load_run
+from ..runs.ranks import LONG, Ranks, process_group
 from ..runs.working import check_precision, working
-from .drawing import Labels, draw
+from .drawing import Chunks, Drawn, Labels
 from .picture import has_picture, pixels, save_gif, save_png, tiled
 from .recorder import Recorder
 
@@ -44,6 +45,12 @@ class SampleReport:
         fields = attrs.asdict(self, recurse=False)
         return {**fields, "paths": {name: str(path) for name, path in self.paths.items()}}
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> SampleReport:
+        """What was made JSON data."""
+        paths = {name: Path(path) for name, path in record["paths"].items()}
+        return cls(**{**record, "paths": paths})
+
 
 def sample_run(
     run: str | PathLike[str],
@@ -63,29 +70,37 @@ def sample_run(
     """Draw from a run into ``out`` (RUN/samples): samples.npz, and grid.png and reverse.gif.
 
     On ``device``, or what there is; ``precision`` bfloat16 runs the network in it, as in training.
+    Under ``torchrun`` every rank calls this and draws its share; the first writes, all are told.
     """
     check_precision(precision)
-    loaded = load_run(run, overrides, checkpoint, device=device, trust=trust)
-    folder = Path(out) if out is not None else loaded.folder.path / "samples"
+    with process_group(device, LONG) as ranks:
+        loaded = load_run(run, overrides, checkpoint, device=ranks.device, trust=trust)
+        folder = Path(out) if out is not None else loaded.folder.path / "samples"
+        ranks.first(lambda: _made(folder))
+        return _into(
+            folder,
+            loaded,
+            ranks,
+            count=count,
+            labels=labels,
+            seed=seed,
+            batch_size=batch_size,
+            precision=precision,
+            progress=progress,
+        )
+
+
+def _made(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ElbowroomError(f"cannot make the folder {folder}: {error.strerror}") from error
-    return _into(
-        folder,
-        loaded,
-        count=count,
-        labels=labels,
-        seed=seed,
-        batch_size=batch_size,
-        precision=precision,
-        progress=progress,
-    )
 
 
 def _into(
     folder: Path,
     loaded: Loaded,
+    ranks: Ranks,
     *,
     count: int,
     labels: Labels,
@@ -94,8 +109,6 @@ def _into(
     precision: str,
     progress: Callable[[int, Frame], None] | None,
 ) -> SampleReport:
-    import numpy as np
-
     model, data = loaded.model, loaded.model.process.data
     check_samples(count, data)
     film = Recorder(model.process, _SHOWN, _FRAMES) if has_picture(data.shape) else None
@@ -110,14 +123,54 @@ def _into(
             progress(first, frame)
 
     began = time.perf_counter()
-    with working(model, precision=precision):
-        parts = list(draw(model, count, labels, seed, batch_size, watch=watch))
+    with working(model, ranks.device, precision):
+        chunks = Chunks.of(model, count, labels, seed, batch_size)
+        firsts = chunks.firsts(ranks.rank, ranks.world)
+        parts = gathered([chunks.draw(first, watch) for first in firsts], ranks)
     seconds = time.perf_counter() - began - sum(shown)
+    about = {"seed": seed, "precision": precision}
+    written = ranks.first(lambda: _written(folder, loaded, parts, about, film, seconds).record())
+    return SampleReport.of_record(written)
 
+
+def gathered(mine: Sequence[Drawn], ranks: Ranks) -> list[Drawn]:
+    """The chunks of all ranks in order, on the first; none on the others."""
+    if ranks.world == 1:
+        return list(mine)
+    tensors = {
+        f"{name} {k}": tensor
+        for k, one in enumerate(mine)
+        for name, tensor in one.tensors().items()
+    }
+    parts: list[Drawn] = []
+    for told in ranks.gather_tensors(tensors):
+        for k in range(sum(name.startswith("first ") for name in told)):
+            names = ("first", "x", "calls", "labels")
+            found = {name: told[f"{name} {k}"] for name in names if f"{name} {k}" in told}
+            parts.append(Drawn.of_tensors(found))
+    return parts
+
+
+def _written(
+    folder: Path,
+    loaded: Loaded,
+    parts: Sequence[Drawn],
+    asked: Mapping[str, Any],
+    film: Recorder | None,
+    seconds: float,
+) -> SampleReport:
+    """Write all samples, and pictures of some; what was written."""
+    import numpy as np
+
+    model, data = loaded.model, loaded.model.process.data
     x = torch.cat([part.x for part in parts])
     calls = torch.cat([part.calls for part in parts])
-    about: dict[str, Any] = {"seed": seed, "step": loaded.checkpoint.step, "levels": data.levels}
-    about["precision"] = precision
+    about: dict[str, Any] = {
+        "seed": asked["seed"],
+        "step": loaded.checkpoint.step,
+        "levels": data.levels,
+        "precision": asked["precision"],
+    }
     if data.names is not None:
         about["names"] = data.names
     arrays: dict[str, Any] = {
@@ -140,7 +193,7 @@ def _into(
         paths["animation"] = save_gif(pictures, folder / "reverse.gif")
     return SampleReport(
         paths,
-        count,
+        len(x),
         loaded.checkpoint.step,
         seconds,
         float(calls.double().mean()),

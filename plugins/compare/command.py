@@ -62,6 +62,9 @@ def compare(
         Path | None, typer.Option(metavar="DIR", help="Default: comparisons/CONFIG.")
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Points at once.")] = 1,
+    ranks: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Processes of each point, by torchrun.")
+    ] = 1,
     metric: Metrics = None,
     features: Features = None,
     samples: Samples = 1000,
@@ -113,6 +116,7 @@ def compare(
         seeds,
         protocol,
         device,
+        ranks,
     )
     cells = comparison.cells()
     if dry_run:

@@ -73,6 +73,7 @@ class Comparison:
         factory=lambda: EvaluationProtocol(checkpoint="last")
     )
     device: str | None = None  # where points are trained and judged; None: what there is there
+    ranks: int = attrs.field(default=1, validator=attrs.validators.ge(1))  # processes of a point
     _forms: dict[str, DataSpec | None] = attrs.field(factory=dict, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -116,7 +117,7 @@ class Comparison:
             config = load_config(self.source, overrides)
             form = self._form(config)
             config = config if form is None else settled(config, form)
-            point = Point(config, folder, self.protocol, device=self.device)
+            point = Point(config, folder, self.protocol, device=self.device, ranks=self.ranks)
             to_plain(point.config)
         except ElbowroomError as error:
             point, problem = None, str(error)
@@ -136,7 +137,7 @@ class Comparison:
 
     def commands(self, cell: Cell) -> list[str]:
         """The same point by hand."""
-        train = ["elbowroom", "train", self.source, *cell.overrides, "--out", str(cell.folder)]
+        train = [*self._program(), "train", self.source, *cell.overrides, "--out", str(cell.folder)]
         train += self._where()
         judged = {} if cell.point is None else cell.point.wanted()
         evaluations = [
@@ -146,7 +147,7 @@ class Comparison:
         return [shlex.join(words) for words in (train, *evaluations)]
 
     def _evaluation(self, cell: Cell, asked: EvaluationProtocol) -> list[str]:
-        words = ["elbowroom", "evaluate", str(cell.folder)]
+        words = [*self._program(), "evaluate", str(cell.folder)]
         words += ["--samples", str(asked.samples), "--seed", str(asked.seed)]
         words += ["--checkpoint", asked.checkpoint]
         for metric in asked.metrics:
@@ -154,6 +155,11 @@ class Comparison:
         if asked.precision != "float32":
             words += ["--precision", asked.precision]
         return words + (["--features", asked.features] if asked.features else []) + self._where()
+
+    def _program(self) -> list[str]:
+        if self.ranks == 1:
+            return ["elbowroom"]
+        return ["torchrun", "--standalone", "--nproc-per-node", str(self.ranks), "-m", "elbowroom"]
 
     def _where(self) -> list[str]:
         return [] if self.device is None else ["--device", self.device]

@@ -4,10 +4,13 @@
 ``elbowroom evaluate`` do by hand, as far as it is not done yet; training that another point has
 done is taken over from it. JOB is a folder that a comparison wrote ``job.json`` into:
 
-    job.json        the config, the run's folder, the protocol, the device
+    job.json        the config, the run's folder, the protocol, the device, how many ranks
     progress.json   what is being done, how much is done, of how much
     outcome.json    how it ended and why
     output.txt      what was printed
+
+A point of several ranks starts itself again under torchrun's agent, once for each: whatever
+launches the job need not know. The first rank decides, writes and speaks for all.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from elbowroom import (
     evaluate_run,
     evaluation_folder,
     load_config,
+    process_group,
     read_evaluation,
     read_json,
     remember_code,
@@ -47,7 +51,7 @@ from elbowroom import (
 
 from .shared_training import adopt, can_adopt
 
-FAILED = 1
+FAILED, INTERRUPTED = 1, 75
 _PATIENCE = 120.0  # seconds for another process to leave the folder
 _OFTEN = 0.5  # seconds between notes of progress
 
@@ -61,6 +65,7 @@ class Point:
     protocol: EvaluationProtocol
     like: Path | None = None  # the run of a point with the same training, another sampler
     device: str | None = None  # where it is trained and judged; None: what there is
+    ranks: int = 1  # processes that share each training and evaluation
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Point:
@@ -73,6 +78,7 @@ class Point:
                 EvaluationProtocol(**{**protocol, "metrics": tuple(protocol["metrics"])}),
                 None if record["like"] is None else Path(record["like"]),
                 record["device"],
+                record.get("ranks", 1),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ElbowroomError(
@@ -87,6 +93,7 @@ class Point:
             "protocol": self.protocol.record(),
             "like": None if self.like is None else str(self.like.resolve()),
             "device": self.device,
+            "ranks": self.ranks,
         }
 
     @property
@@ -175,22 +182,22 @@ class Point:
 def run_point(job: Path) -> int:
     """Do what is missing of a point; the exit code."""
     point = Point.of_record(read_json(job / "job.json"))
+    if point.ranks > 1 and "RANK" not in os.environ:
+        return _under_torchrun(job, point.ranks)
     remember_code(point.config)  # also where another machine has trained it
-    if point.folder.is_dir():  # one that was begun before may still be saving itself
-        with RunFolder(point.folder).locked(_PATIENCE):
-            pass
-    if not point.trained and point.like is not None and can_adopt(point.config, point.like):
-        adopt(point.config, point.folder, point.like)
-    if not point.trained or (point.missing() and point.damaged):
-        note(job, "training", 0, point.config.train.steps)
+    with process_group("cpu") as ranks:  # what one rank finds before another has changed it
+        needs_training, begun = ranks.first(lambda: _ready(point, job))
+    if needs_training:
         _jobs[point.folder] = job
-        if point.run is None:
-            result = train(point.config, point.folder, device=point.device)
-        else:
+        if begun:
             result = resume(point.folder, config=point.config, device=point.device)
+        else:
+            result = train(point.config, point.folder, device=point.device)
         if result.reason != "finished":
             _end(job, "interrupted", f"at step {result.step} of {result.steps}")
             return result.exit_code
+    with process_group("cpu") as ranks:
+        missing = ranks.first(lambda: [str(folder) for folder in point.missing()])
     last = 0.0
 
     def progress(what: str, done: int, of: int) -> None:
@@ -200,10 +207,11 @@ def run_point(job: Path) -> int:
             last = time.monotonic()
 
     failed: dict[str, str] = {}
-    for folder, protocol in point.missing().items():
-        failed |= evaluate_run(
-            point.folder, (), protocol, out=folder, device=point.device, progress=progress
-        ).failed
+    for folder, protocol in point.wanted().items():
+        if str(folder) in missing:
+            failed |= evaluate_run(
+                point.folder, (), protocol, out=folder, device=point.device, progress=progress
+            ).failed
     _end(job, "finished", "; ".join(f"{name} failed: {why}" for name, why in failed.items()))
     return FAILED if failed else 0
 
@@ -217,14 +225,56 @@ def note_training(event: RunEvent) -> None:
         note(_jobs[event.folder], "training", event.step, event.steps)
 
 
+def _ready(point: Point, job: Path) -> tuple[bool, bool]:
+    """Take over training that is done already: must it be trained, and did it begin?"""
+    if point.folder.is_dir():  # one that was begun before may still be saving itself
+        with RunFolder(point.folder).locked(_PATIENCE):
+            pass
+    if not point.trained and point.like is not None and can_adopt(point.config, point.like):
+        adopt(point.config, point.folder, point.like)
+    needs_training = not point.trained or bool(point.missing() and point.damaged)
+    if needs_training:
+        note(job, "training", 0, point.config.train.steps)
+    return needs_training, point.run is not None
+
+
+def _under_torchrun(job: Path, ranks: int) -> int:
+    """The same job once for each rank, cores shared out among them; the agent's exit code."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import main as torchrun
+
+    if getattr(sys.flags, "safe_path", False):  # ranks shall import what this process imports
+        os.environ["PYTHONSAFEPATH"] = "1"
+    threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
+    os.environ["OMP_NUM_THREADS"] = str(max(1, threads // ranks))
+    words = ["--standalone", "--nproc-per-node", str(ranks), "-m", __spec__.name, str(job)]
+    try:
+        torchrun(words)
+    except ChildFailedError as error:
+        return max(failure.exitcode for failure in error.failures.values()) or FAILED
+    except SignalException:
+        return INTERRUPTED  # the ranks have saved themselves
+    return 0
+
+
+def _first_rank() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
 def note(job: Path, what: str, done: int, of: int) -> None:
-    """Leave word of how far it is."""
+    """Leave word of how far it is; the first rank does."""
+    if not _first_rank():
+        return
     aside = job / ".progress.json"
     aside.write_text(json.dumps([what, done, of]), "utf-8")
     aside.replace(job / "progress.json")
 
 
 def _end(job: Path, status: str, reason: str) -> None:
+    """Leave word of the end: of the first rank, or of another where that one said nothing."""
+    if not _first_rank() and (status != "failed" or (job / "outcome.json").exists()):
+        return
     replace_file(job / "outcome.json", json.dumps({"status": status, "reason": reason}).encode())
 
 
@@ -242,7 +292,7 @@ def _end_with_parent() -> None:
 def main(arguments: list[str]) -> int:
     """The command; what went wrong is left in ``outcome.json``."""
     job = Path(arguments[0])
-    if os.environ.get(ENDS_WITH_INPUT):
+    if os.environ.get(ENDS_WITH_INPUT) and "RANK" not in os.environ:  # the agent stops its ranks
         _end_with_parent()
     try:
         return run_point(job)

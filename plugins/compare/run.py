@@ -53,10 +53,13 @@ def compare(
     launcher: Any = "local",
     skip: Sequence[Mapping[str, str]] = (),
     device: str | None = None,
+    ranks: int = 1,
     paper: bool = False,
     **protocol: Any,
 ) -> Compared:
     """Train and judge every combination of the values in ``vary``, each with ``seeds`` seeds.
+
+    Each point is one process, or ``ranks`` of them under torchrun.
 
         er.compare("digits", vary={"process": ["gaussian", "masked"]}, seeds=3, jobs=2)
 
@@ -74,6 +77,7 @@ def compare(
         seeds,
         EvaluationProtocol(**{"checkpoint": "last", **protocol}),
         device,
+        ranks,
     )
     cells = comparison.cells()
     refuse_broken(cells)

@@ -16,7 +16,7 @@ Where the data have labels the model is told them: it is the bound on -log p(x |
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -59,25 +59,39 @@ class BitsPerDim(Metric):
     )  # examples; None: all
 
     _subject: Subject = attrs.field(init=False, repr=False)
+    _bits: Tensor | None = attrs.field(init=False, default=None, repr=False)  # of all ranks
 
     def prepare(self, subject: Subject) -> None:
         if subject.model is None:
             raise ElbowroomError("bpd: there is no model whose bound could be measured")
         if not len(subject.data.split(self.split)):
             raise ElbowroomError(f"bpd: the {self.split} split is empty")
-        self._subject = subject
+        self._subject, self._bits = subject, None
+
+    def state(self) -> dict[str, Tensor]:
+        """The bits of this rank's share of the examples: some in a row."""
+        return {"bits": self._part(self._subject.part)}
+
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        self._bits = torch.cat([state["bits"] for state in states], 1)
 
     @torch.no_grad()
-    def compute(self) -> dict[str, Measurement]:
-        looks = self._looks()
-        count = len(looks.rows)
+    def _part(self, part: tuple[int, int]) -> Tensor:
+        """[looks, N, 3] bits of the examples that a rank of so many looks at."""
+        looks, (rank, ranks) = self._looks(), part
         size = max(1, self._subject.batch_size // looks.each)
-        parts = [self._looked(looks, numbers) for numbers in torch.arange(count).split(size)]
-        bits = torch.cat([part for part, _ in parts], 1)  # [looks, N, 3]
+        batches = torch.arange(len(looks.rows)).split(size)  # the same for any number of ranks
+        begin, end = (-(-r * len(batches) // ranks) for r in (rank, rank + 1))
+        found = [self._looked(looks, numbers) for numbers in batches[begin:end]]
+        return torch.cat([torch.empty(looks.each, 0, len(_TERMS), dtype=torch.float64), *found], 1)
+
+    def compute(self) -> dict[str, Measurement]:
+        looks, bits = self._looks(), self._bits if self._bits is not None else self._part((0, 1))
+        count = len(looks.rows)
         sure = bits.clone()
         sure[:, :, -1] = freed(bits[:, :, -1], looks.times(torch.arange(count)))  # diffusion
         of = {"split": f"{count} {self.split} examples", "looks": looks.each}
-        if parts[0][1]:
+        if looks.split.take(looks.rows[:1]).y is not None:
             of["given"] = "the label"
         whole = _measurement(bits.sum(2), sure.sum(2), of)
         terms = {
@@ -100,12 +114,12 @@ class BitsPerDim(Metric):
         each = self.looks or max(1, math.ceil(_LOOKS / len(rows)))
         return Looks(subject.model, split, rows, each, subject.seed, _STEP, subject.device)
 
-    def _looked(self, looks: Looks, numbers: Tensor) -> tuple[Tensor, bool]:
-        """Terms in bits/dim [looks, B, 3] of some examples, and whether labels were given."""
-        found, labelled = looks.terms(numbers)
+    def _looked(self, looks: Looks, numbers: Tensor) -> Tensor:
+        """Terms in bits/dim [looks, B, 3] of some examples."""
+        found, _ = looks.terms(numbers)
         terms = torch.stack([getattr(found, term) for term in _TERMS], 1).double().cpu()
         bits = terms / (self._subject.data.spec.dims * math.log(2))
-        return bits.view(looks.each, len(numbers), -1), labelled
+        return bits.view(looks.each, len(numbers), -1)
 
 
 def _measurement(bits: Tensor, sure: Tensor, of: dict[str, Any]) -> Measurement:

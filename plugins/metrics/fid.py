@@ -9,7 +9,7 @@ not zero since both are finite (and n samples have a bias of their own: compare 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ from .features import Eye, FeatureSpec, eye
 from .kept import of_real_data
 
 SPLITS = ("train", "test")
+_SUMS = tuple(f"fake_features_{what}" for what in ("sum", "cov_sum", "num_samples"))
 
 
 class Seen(nn.Module):
@@ -83,6 +84,15 @@ class FID(Metric):
         for one in self._against.values():
             one.update(vectors, real=False)
 
+    def state(self) -> dict[str, Tensor]:
+        one = next(iter(self._against.values()))  # the samples' sums are the same in each
+        return {name: getattr(one, name).clone() for name in _SUMS}
+
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        for one in self._against.values():
+            for name in _SUMS:
+                setattr(one, name, torch.stack([state[name] for state in states]).sum(0))
+
     def compute(self) -> dict[str, Measurement]:
         return {
             f"fid_{split}": Measurement(
@@ -102,6 +112,10 @@ def distance(size: int) -> Any:
     """torchmetrics' FID over vectors [B, size] that are features already."""
     from torchmetrics.image.fid import FrechetInceptionDistance
 
-    made = FrechetInceptionDistance(Seen(size), compute_with_cache=False)  # more samples may come
+    made = FrechetInceptionDistance(
+        Seen(size),
+        compute_with_cache=False,  # more samples may come
+        sync_on_compute=False,  # ranks are merged by us
+    )
     made.persistent(mode=True)  # its sums are part of its state_dict
     return made.to(torch.device("cpu"))

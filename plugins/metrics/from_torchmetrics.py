@@ -92,9 +92,10 @@ class TorchMetrics(Metric):
 
     def _new(self) -> Any:
         try:
-            return self._class(
-                **self._view.needed, **{"compute_with_cache": False, **self.options}
-            ).to(self._view.device)
+            alone = {"compute_with_cache": False, "sync_on_compute": False}
+            return self._class(**self._view.needed, **{**alone, **self.options}).to(
+                self._view.device
+            )
         except (TypeError, ValueError, RuntimeError, ImportError) as error:
             words = " ".join(str(error).split())
             raise ElbowroomError(f"torchmetrics: {self.metric} cannot be made: {words}") from error

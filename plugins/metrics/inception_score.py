@@ -14,7 +14,7 @@ mean over samples: with a_i = sum_y p_i (log p_i - log E[p]), it is IS sd(a) / s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import attrs
@@ -26,6 +26,7 @@ from .features import Eye, FeatureSpec, eye
 from .kept import of_real_data
 
 _SEED = 0  # of the groups: part of what the measurement is
+_SUMS = ("s", "p", "sp", "pp")
 
 
 @attrs.define(eq=False)
@@ -60,6 +61,15 @@ class InceptionScore(Metric):
     def update(self, samples: Tensor, labels: Tensor | None) -> None:
         self._score.update(self._logits(self._eye(samples).logits))
 
+    def skip(self, count: int) -> None:
+        self._score.skip(count)
+
+    def state(self) -> dict[str, Tensor]:
+        return self._score.state()
+
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        self._score.merge(states)
+
     def _logits(self, logits: Tensor | None) -> Tensor:
         if logits is None:
             raise IncompatibleError(
@@ -78,7 +88,7 @@ class Score:
     """The Inception Score of a stream of logits, in constant memory."""
 
     def __init__(self, splits: int) -> None:
-        self._splits, self._seen = splits, 0
+        self._splits, self._seen, self._skipped = splits, 0, 0
         # over the samples of a group, with s = sum_y p log p:
         self._s: Tensor  # [splits, 2] sums of s and s^2
         self._p: Tensor  # [splits, K] sum of p
@@ -103,10 +113,27 @@ class Score:
 
     def _groups(self, count: int) -> Tensor:
         """[count] the group of each of the next samples."""
-        first, skipped = divmod(self._seen, self._splits)
+        first, skipped = divmod(self._skipped + self._seen, self._splits)
         turns = torch.arange(first, first + -(-(skipped + count) // self._splits))
         order = Noise(_SEED, turns, len(turns)).uniform("group", (self._splits,)).argsort(1)
         return order.flatten()[skipped : skipped + count]
+
+    def skip(self, count: int) -> None:
+        """Others take in the next ``count`` logits; one's own come after that in a row."""
+        self._skipped += count
+
+    def state(self) -> dict[str, Tensor]:
+        """The sums; without any logits just their number."""
+        sums = {name: getattr(self, f"_{name}") for name in _SUMS} if self._seen else {}
+        return {"seen": torch.tensor(self._seen), **sums}
+
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        """Go on from what all of them took in."""
+        self._seen = sum(int(state["seen"]) for state in states)
+        self._skipped = 0
+        for name in _SUMS if self._seen else ():
+            parts = [state[name] for state in states if name in state]
+            setattr(self, f"_{name}", torch.stack(parts).sum(0))
 
     def compute(self) -> tuple[float, float]:
         """The mean over the groups, and its standard error."""

@@ -3,9 +3,10 @@
     KID = E k(x, x') + E k(y, y') - 2 E k(x, y),      k(a, b) = (a.b / F + 1)^3
 
 over pairs of different samples x, x' and reference examples y, y'. The pairs with the reference are
-all taken; those among samples within blocks of ``block`` as they come, so that memory does not grow
-with the samples. One block is the plain estimator. (torchmetrics keeps every feature and draws its
-subsets from the global generator; the kernel is its own.)
+all taken; those among samples within blocks of ``block`` by their numbers, so that memory does not
+grow with the samples (copies on several ranks have parts of blocks at their ends, which are put
+together when they are merged). One block is the plain estimator. (torchmetrics keeps every feature
+and draws its subsets from the global generator; the kernel is its own.)
 
 Standard error, of samples *and* reference: with other ones of both, KID would differ by so much. It
 is a U-statistic of m samples and n reference examples. What each has to do with it is
@@ -25,7 +26,7 @@ in blocks of B: of which the estimator has s, and var(e)/m + var(d)/n has 2 s. H
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import attrs
@@ -102,6 +103,21 @@ class KID(Metric):
         for one in self._against.values():
             one.update(vectors)
 
+    def skip(self, count: int) -> None:
+        for one in self._against.values():
+            one.skip(count)
+
+    def state(self) -> dict[str, Tensor]:
+        return {
+            f"{split} {name}": value
+            for split, one in self._against.items()
+            for name, value in one.state().items()
+        }
+
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        for split, one in self._against.items():
+            one.merge([_of(split, state) for state in states])
+
     def compute(self) -> dict[str, Measurement]:
         measurements = {}
         for split, one in self._against.items():
@@ -141,7 +157,8 @@ class Discrepancy:
     def __init__(self, reference: Tensor, block: int, among: Among | None = None) -> None:
         self.reference = reference.double()
         self._block = block
-        self._waiting = self.reference.new_empty(0, reference.shape[1])
+        self._next = 0  # the number of the next vector
+        self._waiting: dict[int, Tensor] = {}  # block -> those of its vectors that came
         self._among = among or Among.of(self.reference)
         # over samples: their number, k among them, e and e^2; over blocks: B / (B - 1)
         self._sums = torch.zeros(5, dtype=torch.float64)
@@ -149,18 +166,52 @@ class Discrepancy:
 
     def update(self, vectors: Tensor) -> None:
         """Take in vectors [B, F]."""
-        self._waiting = torch.cat([self._waiting, vectors.double()])
-        while len(self._waiting) >= self._block:
-            sums, met = self._judged(self._waiting[: self._block])
-            self._sums, self._met = self._sums + sums, self._met + met
-            self._waiting = self._waiting[self._block :]
+        while len(vectors):
+            block, place = divmod(self._next, self._block)
+            few = vectors[: self._block - place].double()
+            self._wait(block, few)
+            self._next, vectors = self._next + len(few), vectors[len(few) :]
+
+    def skip(self, count: int) -> None:
+        """Others take in the next ``count`` vectors."""
+        self._next += count
+
+    def _wait(self, block: int, few: Tensor) -> None:
+        """More vectors of a block; when it is whole it is judged."""
+        known = torch.cat([self._waiting.pop(block, few[:0]), few])
+        if len(known) < self._block:
+            self._waiting[block] = known
+            return
+        sums, met = self._judged(known)
+        self._sums, self._met = self._sums + sums, self._met + met
+
+    def state(self) -> dict[str, Tensor]:
+        """The sums, and the vectors that wait with their blocks."""
+        none = self.reference[:0]
+        blocks = [torch.full((len(few),), block) for block, few in self._waiting.items()]
+        return {
+            "sums": self._sums,
+            "met": self._met,
+            "waiting": torch.cat([none, *self._waiting.values()]),
+            "blocks": torch.cat([torch.empty(0, dtype=torch.int64), *blocks]),
+        }
+
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        """Go on from what all of them took in."""
+        self._sums = torch.stack([state["sums"] for state in states]).sum(0)
+        self._met = torch.stack([state["met"] for state in states]).sum(0)
+        self._waiting = {}
+        for state in states:
+            for block in state["blocks"].unique().tolist():
+                self._wait(block, state["waiting"][state["blocks"] == block])
 
     def compute(self) -> tuple[float, float]:
         """KID, and its standard error."""
         sums, met = self._sums, self._met
-        if len(self._waiting) > 1:  # a last block, smaller than the others: it weighs less
-            last = self._judged(self._waiting)
-            sums, met = sums + last[0], met + last[1]
+        for few in self._waiting.values():  # the last block, smaller than the others, weighs less
+            if len(few) > 1:
+                last = self._judged(few)
+                sums, met = sums + last[0], met + last[1]
         m, among, e, squares, blocks = sums.tolist()
         if not m:
             raise RuntimeError("KID needs at least two samples")
@@ -179,6 +230,12 @@ class Discrepancy:
         one = torch.ones_like(e)
         sums = torch.stack((one, among, e, e**2, one / (size - 1))).sum(1)
         return sums, across.sum(0)
+
+
+def _of(split: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What a state says of a split."""
+    mine = {key: value for key, value in state.items() if key.startswith(f"{split} ")}
+    return {key.removeprefix(f"{split} "): value for key, value in mine.items()}
 
 
 def _compact(x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ therefore about 0.01).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import attrs
@@ -66,6 +66,13 @@ class Neighbours(Metric):
         one = torch.ones_like(d)
         self._sums += torch.stack((one, d, d**2, (d < self._near).double())).sum(1)
         self._least = min(self._least, float(d.min()))
+
+    def state(self) -> dict[str, Tensor]:
+        return {"sums": self._sums, "least": torch.tensor(self._least, dtype=torch.float64)}
+
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        self._sums = torch.stack([state["sums"] for state in states]).sum(0)
+        self._least = min(float(state["least"]) for state in states)
 
     def compute(self) -> dict[str, Measurement]:
         count, total, squares, copied = self._sums.tolist()

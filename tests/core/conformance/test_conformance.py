@@ -600,6 +600,16 @@ class Silent(Mean):
         return {}
 
 
+class Forgets(Mean):
+    """Merged it knows its own part only."""
+
+    def state(self):
+        return {"total": torch.tensor(self.total), "count": torch.tensor(self.count)}
+
+    def merge(self, states):
+        self.total, self.count = float(states[0]["total"]), int(states[0]["count"])
+
+
 SAMPLES = torch.arange(30).reshape(10, 3) % 7
 
 
@@ -614,6 +624,7 @@ def test_a_small_metric_keeps_every_law():
         (LastBatch, "split into batches"),
         (First, "the order of the samples"),
         (Silent, "It says finite measurements"),
+        (Forgets, "Parts seen by copies on several ranks"),
         (Scribbles, "The samples are left as they were"),
     ],
 )

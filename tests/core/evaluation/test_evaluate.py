@@ -13,7 +13,8 @@ from elbowroom import Dataset, Metric
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.contracts.metric import EVALUATION_BATCH, Measurement
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
-from elbowroom.evaluation.model import evaluate, labels_like
+from elbowroom.evaluation.measuring import labels_like
+from elbowroom.evaluation.model import evaluate
 from elbowroom.evaluation.protocol import EvaluationProtocol, usual_metrics
 from elbowroom.evaluation.run import evaluate_run, evaluation_folder, read_evaluation
 from elbowroom.registry.component import Component, Owner
@@ -198,7 +199,9 @@ def test_samples_come_in_chunks_of_the_batch_size(monkeypatch):
 def test_a_metric_of_the_model_alone_draws_no_samples(monkeypatch):
     """Where nobody needs samples none are drawn."""
     model, data = model_of()
-    monkeypatch.setattr("elbowroom.evaluation.model.draw", lambda *_, **__: pytest.fail("drawn"))
+    monkeypatch.setattr(
+        "elbowroom.evaluation.measuring.Chunks.of", lambda *_, **__: pytest.fail("drawn")
+    )
     assert evaluate(model, data, protocol(f"{HERE}:Plain")).calls_mean is None
 
 

@@ -44,6 +44,34 @@ from tests.helpers.tiny_run import same
 TWO = ("process=gaussian,masked",)
 
 
+# -- several ranks
+
+
+@pytest.mark.slow
+def test_a_point_of_two_ranks_finds_what_one_process_finds(tmp_path):
+    """It starts itself under torchrun; training and measurements agree to rounding."""
+    found = {}
+    for ranks in (1, 2):
+        folder = tmp_path / str(ranks)
+        folder.mkdir()
+        same_noise = ("denoiser.dropout=0.0",)  # whose masks belong to a rank
+        asked = comparison(folder, overrides=same_noise, ranks=ranks)
+        cells = asked.cells()[:1]
+        states = run_comparison(asked, cells, Local(threads=1))
+        assert {state.status for state in states.values()} == {"finished"}
+        found[ranks] = cells[0].point.evaluation()["figures"]
+    assert found[1].keys() == found[2].keys()
+    for name, measurement in found[1].items():
+        assert found[2][name]["value"] == pytest.approx(measurement["value"], rel=2e-2)
+
+
+def test_the_commands_of_a_point_of_several_ranks_are_torchruns(tmp_path):
+    """What is printed is what is run."""
+    asked = comparison(tmp_path, ranks=4)
+    for command in asked.commands(asked.cells()[0]):
+        assert command.startswith("torchrun --standalone --nproc-per-node 4 -m elbowroom ")
+
+
 # -- the grid
 
 

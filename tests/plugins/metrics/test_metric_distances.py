@@ -228,6 +228,30 @@ def test_built_in_metrics_keep_the_laws(build):
 
 
 @settings(max_examples=8)
+@given(
+    cuts=st.lists(st.integers(0, len(SAMPLES)), min_size=2, max_size=2), block=st.integers(2, 100)
+)
+def test_copies_on_ranks_merge_to_the_whole(cuts, block):
+    """Wherever three ranks share the samples out, the first says what one process says."""
+    for build in (
+        lambda: FID(LINEAR),
+        lambda: KID(LINEAR, block=block),
+        lambda: InceptionScore(LINEAR, splits=4),
+    ):
+        whole, copies = measured(build()), [build() for _ in range(3)]
+        ends = [0, *sorted(cuts), len(SAMPLES)]
+        for copied, begin, end in zip(copies, ends, ends[1:], strict=False):
+            copied.prepare(Subject(DATA))
+            copied.skip(begin)
+            if begin < end:
+                copied.update(SAMPLES[begin:end], None)
+        copies[0].merge([copied.state() for copied in copies])
+        for name, measurement in copies[0].compute().items():
+            assert measurement.value == pytest.approx(whole[name].value, rel=1e-9)
+            assert measurement.standard_error == pytest.approx(whole[name].standard_error, rel=1e-9)
+
+
+@settings(max_examples=8)
 @given(batch=st.integers(1, 90), block=st.integers(2, 100))
 def test_streaming_and_one_shot_agree(batch, block):
     """However the samples come, every measurement and error is that of all at once."""
