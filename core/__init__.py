@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .certificate.slack import LossCurve, Slack, cell_widths, minorant, slack_on_run
     from .certificate.survey import levels_at, look_closely, survey_steps
     from .config.assembly import Parts, build_model, build_parts, natural_schedule, settled
+    from .config.schema import kind_of, options_of
     from .config.sections import (
         Config,
         dump_yaml,
@@ -159,6 +160,7 @@ _PUBLIC = {
     "registry.trust": "Origin refuse_if_forbidden",
     "config.assembly": "Parts build_model build_parts natural_schedule settled",
     "config.sections": "Config named_component dump_yaml load_config parse_spec",
+    "config.schema": "kind_of options_of",
     "config.spec": "ComponentSpec to_plain",
     "config.yaml_reader": "write_yaml",
     "runs.checkpoint": "Checkpoint",
@@ -305,6 +307,7 @@ __all__ = [
     "is_vacuous",
     "isotonic_projection",
     "kept_generators",
+    "kind_of",
     "layouts",
     "lend_training",
     "level_precision",
@@ -319,6 +322,7 @@ __all__ = [
     "named_component",
     "natural_schedule",
     "normalised",
+    "options_of",
     "parse_json",
     "parse_spec",
     "parts_of",

@@ -1,7 +1,7 @@
 """Presets: configs shipped as package data and named without a path.
 
-A plugin announces them by the hook ``presets``, ours too. The first line of a preset is a comment
-that says what it is for.
+A plugin announces them by the hook ``presets``, ours too. The first comment of a preset says what
+it is for; one for editors (``# yaml-language-server: ...``) may stand before it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import attrs
 from ..errors import ConfigError
 from ..registry.component import Owner
 from ..registry.components import Registry, installed
+
+_FOR_EDITORS = "yaml-language-server:"
 
 
 @attrs.frozen
@@ -40,7 +42,8 @@ class Preset:
             lines = map(str.strip, self.text.splitlines())
         except ConfigError as error:
             return str(error)
-        return next((line.lstrip("# ") for line in lines if line.startswith("#")), "")
+        comments = (line.lstrip("# ") for line in lines if line.startswith("#"))
+        return next((text for text in comments if not text.startswith(_FOR_EDITORS)), "")
 
 
 def presets(registry: Registry | None = None) -> dict[str, Preset]:

@@ -1,0 +1,22 @@
+"""``elbowroom schema``: what a config may say, for editors that complete and check it."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+from elbowroom import python_form
+
+
+@python_form("elbowroom.plugins.schema.json_schema:config_schema")
+def schema() -> None:
+    """The JSON Schema of configs, with every plugin that is installed.
+
+    Example: elbowroom schema > elbowroom.schema.json
+
+    A config that begins with "# yaml-language-server: $schema=elbowroom.schema.json" is then
+    completed and checked while it is written.
+    """
+    from .json_schema import config_schema
+
+    typer.echo(json.dumps(config_schema(), indent=1))

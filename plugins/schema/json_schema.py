@@ -1,0 +1,112 @@
+"""The JSON Schema (draft 2020-12) of a config, read from the classes that read it.
+
+    a component   its name, a reference to code, or a mapping with ``name`` and its options
+    a section     a mapping of its options
+    an option     what its annotation says
+
+Nothing is required but the process: what is missing in a file may come from the command line.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import attrs
+from elbowroom import KINDS, Config, PluginError, installed, kind_of, options_of
+
+Schema = dict[str, Any]
+
+_SCALARS: Mapping[Any, Schema] = {
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    Path: {"type": "string"},
+    type(None): {"type": "null"},
+}
+_ELSEWHERE = {"type": "string", "pattern": "[:/]"}
+"""A name that says where it is: ``distribution/name``, ``./file.py:Class``, ``module:Class``."""
+
+
+def config_schema() -> Schema:
+    """Of a whole config; components that cannot be loaded are left out."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "elbowroom config",
+        **_section(Config),
+        "required": ["process"],
+        "$defs": {name: _kind(name) for name, kind in KINDS.items() if kind.is_class},
+    }
+
+
+def _kind(kind: str) -> Schema:
+    """Every component of a kind, by its name or with options."""
+    ways: list[Schema] = []
+    names = []
+    for name, component in installed().components(kind).items():
+        try:
+            ways.append(_component(name, component.load()))
+        except PluginError:  # elbowroom plugins says why
+            continue
+        names.append(name)
+    apart = {"type": "object", "properties": {"name": _ELSEWHERE}, "required": ["name"]}
+    return {"anyOf": [{"enum": names}, _ELSEWHERE, *ways, apart]}
+
+
+def _component(name: str, cls: type[Any]) -> Schema:
+    section = _section(cls)
+    section["properties"] = {"name": {"const": name}, **section["properties"]}
+    return {**section, "required": ["name"]}
+
+
+def _section(cls: type[Any]) -> Schema:
+    options = options_of(cls)
+    return {
+        "type": "object",
+        "description": " ".join(inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].split()),
+        "properties": {name: _option(option) for name, option in options.items()},
+        "additionalProperties": False,
+    }
+
+
+def _option(option: Any) -> Schema:
+    """What may be given; a class's own default always may."""
+    found, default = _value(option.hint), option.default()
+    if default is None and found:
+        return {"anyOf": [found, {"type": "null"}]}
+    return found
+
+
+def _value(hint: Any) -> Schema:  # noqa: PLR0911  # one answer for each kind of annotation
+    if kind := kind_of(hint):
+        return {"$ref": f"#/$defs/{kind}"}
+    origin, inside = get_origin(hint) or hint, get_args(hint)
+    if origin is Annotated:
+        return _value(inside[0])
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_value(one) for one in inside]}
+    if origin is Literal:
+        return {"enum": list(inside)}
+    if not isinstance(origin, type):
+        return {}
+    if issubclass(origin, enum.Enum):
+        return {"enum": [one.value for one in origin]}
+    if origin in _SCALARS:
+        return dict(_SCALARS[origin])
+    if issubclass(origin, Mapping):
+        return {"type": "object"}
+    if issubclass(origin, Sequence):
+        return _items(origin, inside)
+    return _section(origin) if attrs.has(origin) else {}
+
+
+def _items(origin: Any, inside: tuple[Any, ...]) -> Schema:
+    if issubclass(origin, tuple) and inside and inside[-1] is not Ellipsis:
+        each = [_value(one) for one in inside]
+        return {"type": "array", "prefixItems": each, "minItems": len(each), "items": False}
+    return {"type": "array", **({"items": _value(inside[0])} if inside else {})}
