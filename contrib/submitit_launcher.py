@@ -1,0 +1,148 @@
+"""``submitit``: the points of a comparison as jobs of a SLURM cluster.
+
+    elbowroom compare digits --vary process=gaussian,masked --launcher submitit --jobs 8
+    elbowroom compare ... --launcher '{name: submitit, minutes: 720, gpus: 1, partition: gpu}'
+
+Needs the extra ``elbowroom[submitit]``, and a folder that all nodes see. The command stays on the
+login node and watches. A job starts its point as a process of its own and waits for it. When SLURM
+takes a node back or the time is over, submitit hands the job in again, and the point goes on from
+its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs.validators import ge
+from elbowroom import ENDS_WITH_INPUT, ElbowroomError, Ended, Job, Launcher, hookimpl
+
+_TICK = 0.5  # seconds between signs of life
+_LOST = -9  # the code of a job that left no answer
+
+
+@hookimpl
+def launchers() -> Mapping[str, str]:
+    """``submitit``."""
+    return {"submitit": "elbowroom.contrib.submitit_launcher:Submitit"}
+
+
+@attrs.frozen(kw_only=True)
+class Submitit(Launcher):
+    """Jobs of ``minutes`` at most, each with ``cpus`` and ``gpus``, on the ``cluster`` at hand.
+
+    ``parameters`` are any others of submitit's, like ``slurm_account``.
+    """
+
+    cluster: str | None = None  # slurm, local or debug; None: slurm where there is one, else local
+    minutes: int = attrs.field(default=1440, validator=ge(1))
+    cpus: int = attrs.field(default=1, validator=ge(1))
+    gpus: int = attrs.field(default=0, validator=ge(0))
+    partition: str | None = None
+    parameters: Mapping[str, Any] = attrs.Factory(dict)
+
+    def run(self, jobs: Sequence[Job], at_once: int) -> Iterator[Ended | None]:
+        waiting, running = deque(jobs), dict[str, Any]()
+        try:
+            while waiting or running:
+                while waiting and len(running) < at_once:
+                    job = waiting.popleft()
+                    running[job.name] = self._submit(job)
+                over = [name for name, handed_in in running.items() if handed_in.done()]
+                for name in over:
+                    yield Ended(name, _code(running.pop(name)))
+                if not over:
+                    yield None
+                    time.sleep(_TICK)
+        finally:
+            _stop(running)
+
+    def _submit(self, job: Job) -> Any:
+        job.output.parent.mkdir(parents=True, exist_ok=True)
+        executor = self._executor(job.output.parent / "submitit")
+        return executor.submit(
+            run_job, job.command, str(job.output.resolve()), str(Path.cwd()), self.cpus
+        )
+
+    def _executor(self, folder: Path) -> Any:
+        try:
+            import submitit
+        except ImportError as error:
+            raise ElbowroomError(
+                "launcher 'submitit' needs the package 'submitit': pip install "
+                "'elbowroom[submitit]'"
+            ) from error
+        executor = submitit.AutoExecutor(folder, cluster=self.cluster)
+        named = {} if self.partition is None else {"slurm_partition": self.partition}
+        executor.update_parameters(
+            timeout_min=self.minutes,
+            cpus_per_task=self.cpus,
+            gpus_per_node=self.gpus,
+            **named,
+            **self.parameters,
+        )
+        return executor
+
+
+# -- on a node
+
+
+class _Point:
+    """Runs a point; handed in again by submitit when SLURM takes its node back."""
+
+    def __call__(self, command: Sequence[str], output: str, folder: str, threads: int) -> int:
+        environment = {"OMP_NUM_THREADS": str(threads), **os.environ, ENDS_WITH_INPUT: "1"}
+        with Path(output).open("ab") as printed:
+            process = subprocess.Popen(  # noqa: S603  # our own interpreter and command
+                [sys.executable, *command],
+                cwd=folder,
+                stdin=subprocess.PIPE,  # never written to: its end tells the job that we are gone
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+            try:
+                return process.wait()
+            except BaseException:  # cancelled: the point saves itself
+                process.send_signal(signal.SIGTERM)
+                process.wait()
+                raise
+
+    def checkpoint(self, *arguments: Any) -> Any:
+        """What submitit hands in again: the same, which goes on where it was."""
+        import submitit
+
+        return submitit.helpers.DelayedSubmission(self, *arguments)
+
+
+run_job = _Point()
+
+
+# -- here
+
+
+def _code(handed_in: Any) -> int:
+    try:
+        return int(handed_in.result())
+    except Exception:  # killed, or its answer is lost: submitit's own logs say more
+        return _LOST
+
+
+def _stop(running: Mapping[str, Any]) -> None:
+    """Cancel what runs, and wait until it has saved itself."""
+    for handed_in in running.values():
+        with suppress(Exception):
+            handed_in.cancel()
+    for handed_in in running.values():
+        while not handed_in.done():
+            time.sleep(_TICK)
