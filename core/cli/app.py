@@ -61,7 +61,6 @@ app = typer.Typer(
     name="elbowroom",
     help="Diffusion objectives as variational bounds, for every noise process.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

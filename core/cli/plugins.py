@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,12 +14,24 @@ if TYPE_CHECKING:
     from ..registry.components import Registry
 
 
-def plugins(context: typer.Context, json: JSON = False) -> None:
+Requirements = Annotated[
+    Path | None,
+    typer.Option(metavar="RUN", help="Only print what RUN needs, for pip install -r."),
+]
+
+
+def plugins(context: typer.Context, requirements: Requirements = None, json: JSON = False) -> None:
     """Every component by kind, who supplies it, what is broken and why.
 
     Example: elbowroom plugins --json
     """
     if context.invoked_subcommand is not None:
+        return
+    if requirements is not None:
+        from ..runs.folder import RunFolder
+
+        needed = RunFolder.open(requirements).requirements()
+        print_json(needed) if json else typer.echo("\n".join(needed))
         return
 
     from ..registry.components import installed

@@ -91,7 +91,7 @@ def evaluate_run(
     folder = Path(out) if out is not None else evaluation_folder(run, overrides)
     with process_group(device, LONG) as ranks:
         loaded = load_run(run, overrides, protocol.checkpoint, device=ranks.device, trust=trust)
-        config = loaded.folder.config(overrides)
+        config = loaded.parts.config
         data = build_parts(config).dataset()
         _check_form(data, loaded)
         average = "EMA" if not config.train.ema_also else f"EMA of {config.train.ema}"

@@ -154,7 +154,7 @@ def bound(
 
     This is the likelihood every model is reported with, whatever weighting trained it.
     """
-    objective = Objective(process, schedule, _One(), _StratifiedTimes(), steps)
+    objective = Objective(process, schedule, One(), _StratifiedTimes(), steps)
     diffusion = objective(predict, x, noise).elbo.double()
     return Bound(*ends(process, schedule, x, noise), diffusion)
 
@@ -166,7 +166,7 @@ def ends(process: Process, schedule: Schedule, x: Tensor, noise: Noise) -> tuple
     return process.prior_kl(x, last), process.reconstruction(x, first, noise)
 
 
-class _One(Weighting):
+class One(Weighting):
     """w = 1: the ELBO, for measuring (the ``elbo`` plugin is the one configs name)."""
 
     def __call__(self, level: Level) -> Tensor:

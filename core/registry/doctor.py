@@ -8,15 +8,19 @@ as using it would, and holds it against the contract of its kind.
 from __future__ import annotations
 
 import ast
+import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib import metadata, resources
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 import attrs
 
@@ -216,15 +220,28 @@ def _of_names(registry: Registry) -> Iterator[Finding]:
             yield Finding("warning", name, text)
 
 
+def _source(distribution: metadata.Distribution) -> Iterator[Path]:
+    """The folder that an editable install reads its code from."""
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        record = json.loads(distribution.read_text("direct_url.json") or "")
+        if record["dir_info"].get("editable"):
+            yield Path(url2pathname(urlparse(record["url"]).path)).resolve()
+
+
 def _of_metadata() -> Iterator[Finding]:
     """Distributions found twice on the import path: the first counts, the others are shadowed."""
     places: dict[str, list[tuple[str, str]]] = {}
+    sources: dict[str, set[Path]] = {}
     for distribution in metadata.distributions():
         if f"[{GROUP}]" in (distribution.read_text("entry_points.txt") or ""):
             name = normalised(str(distribution.metadata["Name"]))
             where = str(distribution.locate_file(""))
+            sources.setdefault(name, set()).update(_source(distribution))
             if (distribution.version, where) not in places.setdefault(name, []):
                 places[name].append((distribution.version, where))
+    for name, roots in sources.items():  # what an editable install leaves beside its source
+        own = {p for p in places[name] if any(Path(p[1]).is_relative_to(root) for root in roots)}
+        places[name] = [place for place in places[name] if place not in own] or places[name][:1]
     for name, found in places.items():
         for version, where in found[1:]:
             yield Finding(

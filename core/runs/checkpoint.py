@@ -194,7 +194,7 @@ def write_checkpoint(folder: Path, parts: Mapping[str, Mapping[str, Tensor]], st
             sizes, digests = {}, {}
             for part, tensors in parts.items():
                 file = aside / f"{part}.safetensors"
-                save_file({name: t.contiguous() for name, t in tensors.items()}, file)
+                write_tensors(file, tensors)
                 sizes[file.name], digests[file.name] = file.stat().st_size, file_digest(file)
             attrs.evolve(state, files=sizes, sha256=digests).write(aside)
             if final.exists():
@@ -266,6 +266,14 @@ def _cannot_write(path: Path, error: Exception, size: int | None = None) -> str:
 
 
 # -- between files and models
+
+
+def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
+    """A safetensors file that others may read as they may any other file of the run."""
+    file.touch()
+    mode = file.stat().st_mode  # safetensors makes a file of its own, for its owner alone
+    save_file({name: t.contiguous() for name, t in tensors.items()}, file)
+    file.chmod(mode)
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:

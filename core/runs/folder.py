@@ -116,6 +116,16 @@ class RunFolder:
         except (JSONFileError, KeyError, TypeError, AttributeError):
             return {}  # a run copied without it can still be tried
 
+    def requirements(self) -> list[str]:
+        """What must be installed to use the run, as lines of a requirements.txt; files as remarks.
+
+        Read from its provenance alone: nothing of it need be installed here.
+        """
+        owners = self._owners().values()
+        packages = {f"{own.distribution}=={own.version}" for own in owners if own.distribution}
+        files = {f"# and {own.full}" for own in owners if not own.distribution and own.path}
+        return [*sorted(packages), *sorted(files)]
+
     def recorded(self, config: Config) -> bool:
         """Is its provenance that of ``config``, whatever the versions?"""
         return code_of(self._owners()) == code_of(suppliers(config))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from os import PathLike
 from typing import Any
 
@@ -9,10 +10,11 @@ import attrs
 import torch
 
 from ..config.assembly import Parts, build_model, build_parts
-from ..config.sections import Config
+from ..config.sections import Config, load_config
 from ..contracts.dataset import DataSpec
 from ..errors import ConfigError, ElbowroomError
 from ..objective.diffusion import Diffusion, ends_of
+from ..objective.loss import One
 from .changes import warn_of_changes
 from .checkpoint import (
     Checkpoint,
@@ -55,16 +57,16 @@ def load_run(
     """
     there = place(device)
     folder = RunFolder.open(run, trust=trust)
-    config = folder.config(overrides)
-    own = folder.config(like=config) if overrides else config
+    config, own, known = _configs(folder, overrides)
     weights = _average(config, own) if weights == "ema" else weights
     found = _checkpoint(folder, checkpoint, weights)
-    warn_of_changes(own, found)
+    if known:
+        warn_of_changes(own, found)
     unchanged = config.data == own.data
     spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
     parts = build_parts(config, spec=spec)
     model = build_model(parts)
-    model.trained_ends = _trained_ends(folder, config) if overrides else None
+    model.trained_ends = _trained_ends(own, config) if overrides else None
     load_weights(model, found, weights)
     return Loaded(model.to(there).eval(), parts, folder, found)
 
@@ -83,9 +85,28 @@ def _average(config: Config, own: Config) -> str:
     )
 
 
-def _trained_ends(folder: RunFolder, config: Config) -> tuple[float, float] | None:
+def _configs(folder: RunFolder, overrides: Any) -> tuple[Config, Config, bool]:
+    """The run's config with the overrides, its own, and whether its weighting is known here.
+
+    Neither samples nor bits/dim need the weighting that a network was trained with, so one whose
+    package is not installed stands in nobody's way.
+    """
+    try:
+        config = folder.config(overrides)
+        return config, folder.config(like=config) if overrides else config, True
+    except ConfigError as error:
+        try:
+            own = folder.config({"weighting": One()})
+            config = load_config(own, overrides)
+        except ElbowroomError:
+            raise error from None
+        warnings.warn(f"{error}\nit is not needed here: w = 1 is in its place", stacklevel=3)
+        return config, own, False
+
+
+def _trained_ends(own: Config, config: Config) -> tuple[float, float] | None:
     """Between which levels a run was trained; None where ``config`` has the same schedule."""
-    then = folder.config(like=config).schedule
+    then = own.schedule
     return None if then is None or then == config.schedule else ends_of(then.build())
 
 

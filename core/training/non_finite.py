@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import ElbowroomError
 from ..files.atomic import atomic_folder, remove_folder
+from ..runs.checkpoint import write_tensors
 from ..runs.ranks import Ranks
 
 
@@ -69,8 +69,7 @@ def dump(
             remove_folder(path)
         folder.mkdir(exist_ok=True)
         with atomic_folder(path) as aside:
-            whole = {name: t.contiguous() for name, t in weights.items()}
-            save_file(whole, aside / "model.safetensors")
+            write_tensors(aside / "model.safetensors", weights)
             (aside / "fault.json").write_text(json.dumps(measurements, indent=1))
     except Exception:  # the fault itself is what the user must hear of, whatever the disk says
         return None
