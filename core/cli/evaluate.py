@@ -43,6 +43,9 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Default: RUN/evaluation.")
     ] = None,
+    keep_samples: Annotated[
+        bool, typer.Option("--keep-samples", help="Leave the samples in shards, as safetensors.")
+    ] = False,
     device: Device = None,
     precision: Precision = "float32",
     trust: Trust = False,
@@ -78,6 +81,7 @@ def evaluate(
                 batch_size=batch_size or EVALUATION_BATCH,
                 device=device,
                 trust=trust,
+                keep_samples=keep_samples,
                 progress=progress,
             )
             for average in averages

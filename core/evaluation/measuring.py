@@ -27,6 +27,7 @@ from ..registry.component import cause
 from ..runs.ranks import Ranks
 from ..sampling.drawing import Chunks, Drawn, evaluating
 from .protocol import EvaluationProtocol
+from .shards import Shards
 
 Progress = Callable[[str, int, int], None]
 """(what is being done, how much is done, of how much)"""
@@ -41,6 +42,7 @@ class Measuring:
     protocol: EvaluationProtocol
     ranks: Ranks
     progress: Progress
+    shards: Shards | None = None  # where chunks are kept while the evaluation is under way
     metrics: dict[str, Metric] = attrs.field(factory=dict)  # those that fit
     skipped: dict[str, str] = attrs.field(factory=dict)
     failed: dict[str, str] = attrs.field(factory=dict)
@@ -102,6 +104,7 @@ class Measuring:
         firsts, steps = chunks.firsts(*self.subject.part), self.model.sampler.steps
         whole = self._seen_on_the_first()
         to_send: list[Mapping[str, Tensor]] = []
+        key = "" if self.shards is None else self.shards.key(chunks)
         calls, seen, seconds = 0.0, 0, 0.0
         mine = min(len(firsts) * chunks.batch_size, chunks.count - firsts.start)
 
@@ -113,7 +116,11 @@ class Measuring:
             self._skip(name, firsts.start)
         for first in firsts:
             clock = time.perf_counter()
-            chunk = chunks.draw(first, watch)
+            chunk = None if self.shards is None else self.shards.read(key, first)
+            if chunk is None:
+                chunk = chunks.draw(first, watch)
+                if self.shards is not None:
+                    self.shards.write(key, chunk)
             seconds += time.perf_counter() - clock
             calls, seen = calls + float(chunk.calls.double().sum()), seen + len(chunk.x)
             for name in self._looking():

@@ -25,6 +25,7 @@ from ..runs.ranks import Ranks
 from ..runs.working import working
 from .measuring import Measuring, Progress
 from .protocol import EvaluationProtocol
+from .shards import Shards
 
 
 @attrs.frozen(eq=False)
@@ -64,13 +65,14 @@ def evaluate(
     device: torch.device | str | None = None,
     of: Mapping[str, Any] | None = None,
     ranks: Ranks | None = None,
+    shards: Shards | None = None,
     progress: Progress = lambda *_: None,
 ) -> Evaluation:
     """The measurements of a model against a data set.
 
     On ``device``, or the accelerator the model is on, or what there is. ``of`` is what every
-    measurement shall say of the model. With ``ranks`` each of them must call, and the first is
-    told.
+    measurement shall say of the model; ``shards`` keep samples, for one that is killed to go on.
+    With ``ranks`` each of them must call, and the first is told.
     """
     protocol = protocol or EvaluationProtocol()
     check_labels(protocol.samples)
@@ -79,7 +81,7 @@ def evaluate(
         ranks = ranks or Ranks(there)
         part = (ranks.rank, ranks.world)
         subject = Subject(data, model, protocol.seed, batch_size, there, part)
-        at_work = Measuring(subject, model, protocol, ranks, progress)
+        at_work = Measuring(subject, model, protocol, ranks, progress, shards)
         at_work.prepare()
         calls, sampling = at_work.show_samples()
         at_work.merge()

@@ -5,6 +5,7 @@ RUN/evaluation/
                    and why
   samples.png      samples with every class in turn, the first that ``sample`` draws
   reverse.png      their way from noise to data, frames beside each other
+  shards/          while it is under way: the samples so far, for a killed evaluation to go on
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from ..sampling.picture import has_picture
 from .measuring import Progress
 from .model import Evaluation, evaluate
 from .protocol import EvaluationProtocol
+from .shards import Shards
 
 FORMAT = 2  # 1: samples had every class equally often
 
@@ -81,11 +83,14 @@ def evaluate_run(
     batch_size: int = EVALUATION_BATCH,
     device: torch.device | str | None = None,
     trust: bool = False,
+    keep_samples: bool = False,
     progress: Progress = lambda *_: None,
 ) -> EvaluationReport:
     """Evaluate the averaged weights of a run and write down what was found.
 
-    Under ``torchrun`` every rank calls this; the first writes, and all are told.
+    Under ``torchrun`` every rank calls this; the first writes, and all are told. One that is killed
+    goes on with the samples it had drawn, which are kept until it is whole (``keep_samples``: also
+    then).
     """
     protocol = protocol or EvaluationProtocol()
     folder = Path(out) if out is not None else evaluation_folder(run, overrides)
@@ -97,6 +102,9 @@ def evaluate_run(
         average = "EMA" if not config.train.ema_also else f"EMA of {config.train.ema}"
         weights = f"{average} at step {loaded.checkpoint.step}"
         of = {"run": loaded.folder.path.name, "weights": weights}
+        about = {"overrides": list(overrides), "config": to_plain(config)}
+        asked = {"config": about["config"], "precision": protocol.precision}
+        shards = Shards(folder / "shards", asked)
         found = evaluate(
             loaded.model,
             data,
@@ -105,10 +113,12 @@ def evaluate_run(
             device=ranks.device,
             of=of,
             ranks=ranks,
+            shards=shards,
             progress=progress,
         )
-        about = {"overrides": list(overrides), "config": to_plain(config)}
         record = ranks.first(lambda: _written(folder, loaded, protocol, found, about, progress))
+        if ranks.is_first and not keep_samples:
+            shards.clear()
     return EvaluationReport(folder, record)
 
 
