@@ -276,6 +276,7 @@ def print_results(results: Mapping[str, Any]) -> None:
 def _measurements_table(results: Mapping[str, Any]) -> Any:
     from rich.text import Text
 
+    from .differences import leads
     from .presentation import (
         best_of,
         column_of,
@@ -290,7 +291,7 @@ def _measurements_table(results: Mapping[str, Any]) -> Any:
     listing = table(
         results["title"], *keys, "bound?", *(f">{title}" for title in names.values()), ">seeds"
     )
-    best = best_of(results)
+    best = {name: k for name, k in best_of(results).items() if leads(results, name, k)}
     columns = {name: column_of(results, name) for name in names}
     for k, group in enumerate(results["groups"]):
         cells = [

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from ..decimals import Column
+from ..differences import leads
 from ..presentation import (
     best_of,
     column_of,
@@ -28,14 +29,14 @@ class Shown:
     title: str
     column: Column
     way: str = ""  # an arrow to where it is better
-    best: int | None = None  # the group that does best
+    best: int | None = None  # the group that does best, beyond the noise of seeds
     protocol: str = ""  # what it is of
     floor: str = ""  # what real data get
 
 
 def measurements(results: Mapping[str, Any]) -> dict[str, Any]:
     """The table of measurements, with what real data and a model that knows nothing get."""
-    best = best_of(results)
+    best = {name: k for name, k in best_of(results).items() if leads(results, name, k)}
     columns = [
         Shown(
             name=name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from elbowroom.plugins.compare.differences import differences
+from elbowroom.plugins.compare.differences import differences, leads, student
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +55,7 @@ def test_only_seeds_that_both_finished_count():
     assert found["groups"][0] == found["groups"][2] == {}
     assert found["groups"][1]["fid"] == pytest.approx(
         {"mean": 2.5, "sd": 0.5**0.5, "n": 2, "all_agree": True, "for_the_better": False,
+         "interval": 12.706 / 2, "beyond_noise": False,
          "vacuous": False,
          "standard_error": None, "floor": None}
     )  # fmt: skip
@@ -77,3 +78,35 @@ def test_the_measurement_knows_what_is_better(better, good):
     found = differences(*made({"a": {0: 3.0, 1: 3.0}, "b": {0: 1.0, 1: 2.0}}, better))
     assert found["groups"][1]["fid"]["for_the_better"] is good
     assert found["groups"][1]["fid"]["all_agree"]
+
+
+@pytest.mark.parametrize("freedom", [1, 4, 10, 11, 30, 1000])
+def test_the_quantile_is_students(freedom):
+    """Tabulated or expanded, it is scipy's to three digits."""
+    from scipy.stats import t
+
+    assert student(freedom) == pytest.approx(t.ppf(0.975, freedom), rel=1e-3)
+
+
+def test_two_seeds_that_agree_are_not_enough():
+    """Two differences of one sign may be chance; ten alike are not."""
+    few = differences(*made({"a": {0: 3.0, 1: 3.0}, "b": {0: 1.0, 1: 2.0}}))["groups"][1]["fid"]
+    assert few["all_agree"] and not few["beyond_noise"]
+    many = {"a": dict.fromkeys(range(10), 3.0), "b": {s: 1.0 + s % 2 for s in range(10)}}
+    assert differences(*made(many))["groups"][1]["fid"]["beyond_noise"]
+
+
+def test_the_best_leads_only_beyond_the_noise_of_seeds():
+    """Against every other model, over more than one seed; rounding of one seed is no lead."""
+
+    def first_leads(table):
+        groups, points = made(table)
+        return leads({"groups": groups, "points": points}, "fid", 0)
+
+    far = {s: 9.0 + 0.1 * (s % 2) for s in range(4)}
+    best = dict.fromkeys(range(4), 1.0)
+    near = {0: 1.1, 1: 0.9, 2: 1.1, 3: 1.0}
+    assert first_leads({"a": best, "b": far})
+    assert not first_leads({"a": best, "b": far, "c": near})
+    assert not first_leads({"a": {0: 1.0}, "b": {0: 9.0}})
+    assert not first_leads({"a": best})
