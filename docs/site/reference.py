@@ -53,7 +53,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 def pages() -> dict[str, str]:
     """Every generated page, by its name."""
-    found = {"configuration": configuration(), "hooks": hooks()}
+    found = {"configuration": configuration(), "hooks": hooks(), "commands": commands()}
     found |= {f"contracts/{name}": contract(kind) for name, kind in KINDS.items()}
     return found | {f"api/{room}": public_names(room) for room in TITLES}
 
@@ -137,6 +137,30 @@ def hooks() -> str:
         arguments = [a for a in inspect.signature(hook).parameters if a != "self"]
         text = inspect.cleandoc(hook.__doc__ or "").replace(":class:", "")
         lines += ["", f"## `{name}({', '.join(arguments)})`", "", text.replace("``", "`")]
+    return "\n".join(lines) + "\n"
+
+
+def commands() -> str:
+    """Every command with its arguments and options, as its own help says them."""
+    import click
+    import typer
+    from elbowroom.cli import app
+
+    group = typer.main.get_command(app)
+    context = click.Context(group, info_name="elbowroom")
+    lines = ["# Commands", "", "Generated from the commands themselves."]
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        text = inspect.cleandoc(command.help or "").replace("``", "`")
+        lines += ["", f"## `elbowroom {name}`", "", text, ""]
+        lines += ["| argument or option | what it is |", "| --- | --- |"]
+        for given in command.params:
+            written = given.metavar if given.param_type_name == "argument" else None
+            said = written or ", ".join(given.opts) or given.name
+            told = " ".join((getattr(given, "help", None) or "").split()).replace(
+                "|", chr(92) + "|"
+            )
+            lines.append(f"| `{said}` | {told} |")
     return "\n".join(lines) + "\n"
 
 

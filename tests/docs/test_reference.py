@@ -37,3 +37,11 @@ def test_a_contracts_page_begins_with_the_contract():
         page = SITE["contract"](kind)
         assert names(page)[0] == kind.contract.rpartition(":")[2]
         assert f"hook `{kind.hook}`" in page
+
+
+def test_every_command_has_its_place():
+    """Those of plugins too, with their options."""
+    page = SITE["commands"]()
+    for name in ("train", "sample", "plugins", *er.installed().commands()):
+        assert f"## `elbowroom {name}`" in page
+    assert "| `--resume` |" in page
