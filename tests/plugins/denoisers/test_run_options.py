@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 from elbowroom.contracts.process import Signature
@@ -101,6 +103,21 @@ def test_compiling_leaves_the_state_alone(network, options):
     net.compile(backend="aot_eager", fullgraph=True)
     assert_same_state(net, before)
     again, compiled = passed(net)
+    torch.testing.assert_close(again, out, atol=1e-5, rtol=1e-4)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(compiled[name], gradient, atol=1e-5, rtol=1e-3, msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a C++ compiler")
+@pytest.mark.parametrize(("network", "options"), NETWORKS[:1], ids=["uvit"])
+def test_compiled_to_machine_code_the_values_are_the_same(network, options):
+    """Through inductor, as ``train.compile`` does: output and gradients up to rounding."""
+    net = build(network, options, dropout=0.0)
+    out, gradients = passed(net)
+    net.compile()
+    again, compiled = passed(net)
+    assert net._compiled_call_impl is not None
     torch.testing.assert_close(again, out, atol=1e-5, rtol=1e-4)
     for name, gradient in gradients.items():
         torch.testing.assert_close(compiled[name], gradient, atol=1e-5, rtol=1e-3, msg=name)
