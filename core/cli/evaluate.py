@@ -61,6 +61,7 @@ def evaluate(
     from ..contracts.metric import EVALUATION_BATCH
     from ..evaluation.protocol import EvaluationProtocol
     from ..evaluation.run import evaluate_run
+    from ..runs.load import check_average
 
     protocol = EvaluationProtocol(
         metrics=tuple(metric or ()),
@@ -71,6 +72,8 @@ def evaluate(
         precision=precision,  # type: ignore[arg-type]  # checked there
     )
     averages = [None] if ema is None else [one.strip() for one in ema.split(",")]
+    for average in averages[1:]:
+        check_average(run, with_average(overrides, average), trust)
     with progress_display() as progress:
         reports = [
             evaluate_run(

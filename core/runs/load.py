@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from os import PathLike
 from typing import Any
 
@@ -69,6 +70,13 @@ def load_run(
     model.trained_ends = _trained_ends(own, config) if overrides else None
     load_weights(model, found, weights)
     return Loaded(model.to(there).eval(), parts, folder, found)
+
+
+def check_average(run: str | PathLike[str], overrides: Iterable[str], trust: bool = False) -> None:
+    """Refuse an average that a run does not keep, before anything is done with others."""
+    folder = RunFolder.open(run, trust=trust)
+    config = folder.config(overrides)
+    _average(config, folder.config(like=config))
 
 
 def _average(config: Config, own: Config) -> str:

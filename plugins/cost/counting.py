@@ -19,7 +19,14 @@ from elbowroom import (
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
-from .hollow import Alive, Blank, Fused, hollow_network, operations, without_memory
+from .hollow import (
+    Alive,
+    Blank,
+    fused_attention,
+    hollow_network,
+    operations,
+    without_memory,
+)
 
 
 @attrs.frozen
@@ -62,7 +69,7 @@ def model_without_memory(parts: Parts) -> Diffusion:
 def count_pass(parts: Parts, batch: int) -> Pass:
     """Forward and backward for ``batch`` examples; gradients are there already."""
     encoded = parts.process.encode(_zeros(parts, 1))  # of a real example: its type is what counts
-    with without_memory(), Fused():
+    with without_memory(), fused_attention():
         model = model_without_memory(parts)
         for p in model.parameters():
             p.grad = torch.empty_like(p)
@@ -71,7 +78,7 @@ def count_pass(parts: Parts, batch: int) -> Pass:
 
         def whole() -> None:
             losses = model.objective(lambda z, level: model.predict(z, level, cond), x, noise)
-            torch.autograd.backward(losses.loss)  # Tensor.backward would leave Fused aside
+            torch.autograd.backward(losses.loss)
 
         def network_alone() -> None:
             z, log_snr = _input(parts.process.signature(), batch)
@@ -94,7 +101,7 @@ def _counted(run: Callable[[], object]) -> Pass:
 
 def count_forward(parts: Parts) -> int:
     """One example through the network, nothing kept for gradients."""
-    with without_memory(), Fused(), torch.no_grad():
+    with without_memory(), fused_attention(), torch.no_grad():
         network = model_without_memory(parts).denoiser.eval()
         z, log_snr = _input(parts.process.signature(), 1)
         return operations(lambda: network(z, log_snr, _labels(parts, 1)))

@@ -14,7 +14,8 @@ Attention is that of a fused kernel, which keeps no weights, as accelerators hav
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -22,7 +23,6 @@ from elbowroom import ComponentSpec, Noise, Signature
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
@@ -67,16 +67,30 @@ class Blank(Noise):
         return torch.empty(len(self), *shape, dtype=dtype or torch.float32)
 
 
-class Fused(TorchFunctionMode):
-    """Attention by the fused kernel, also where dropout would keep the CPU's from serving."""
+_DROPOUT = 4  # its place among the arguments of attention
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        given = dict(kwargs or {})
-        if func is F.scaled_dot_product_attention:
-            given["dropout_p"] = 0.0
-        return func(*args, **given)
+
+@contextmanager
+def fused_attention() -> Iterator[None]:
+    """Attention by the fused kernel, also where dropout would keep the CPU's from serving.
+
+    By name and for the time being: activations that are computed again, while gradients are, must
+    take the same way, and modes of torch do not reach there.
+    """
+    plain = F.scaled_dot_product_attention
+
+    def without_dropout(*given: Any, **options: Any) -> Tensor:
+        if len(given) > _DROPOUT:
+            given = (*given[:_DROPOUT], 0.0, *given[_DROPOUT + 1 :])
+        else:
+            options["dropout_p"] = 0.0
+        return plain(*given, **options)
+
+    F.scaled_dot_product_attention = without_dropout
+    try:
+        yield
+    finally:
+        F.scaled_dot_product_attention = plain
 
 
 class Alive(TorchDispatchMode):

@@ -77,6 +77,9 @@ def test_the_commands_take_an_average(run, tmp_path):
     weights = [next(iter(r["figures"].values()))["of"]["weights"] for r in records]
     assert [w.split(" at ")[0] for w in weights] == ["EMA of 0.5", "EMA of 0.9"]
     assert (tmp_path / "e/ema-0.5/figures.json").is_file()
-    wrong = elbowroom("evaluate", run, "--ema", "0.5,much", *words)
-    assert wrong.code == 2
-    assert "train.ema" in wrong.err
+    for asked in ("0.5,much", "0.5,0.77"):
+        words[-2] = tmp_path / "none"
+        wrong = elbowroom("evaluate", run, "--ema", asked, *words)
+        assert wrong.code == 2
+        assert "train.ema" in wrong.err
+        assert not (tmp_path / "none").exists()  # said before the first is evaluated

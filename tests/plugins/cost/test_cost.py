@@ -104,6 +104,8 @@ def test_memory_follows_the_options():
     """Computing activations again costs operations and saves memory; sharding divides states."""
     base = cost(load_config("digits", SMALL))
     again = cost(load_config("digits", (*SMALL, "train.checkpoint_activations=true")))
+    with_dropout = (*SMALL, "denoiser.attention_dropout=0.1", "train.checkpoint_activations=true")
+    assert cost(load_config("digits", with_dropout)).step_flops == again.step_flops
     assert again.step_flops > base.step_flops
     assert again.memory["activations"] < base.memory["activations"]
     assert base.memory["optimiser"] > 2 * base.memory["weights"]  # two moments, and a counter
