@@ -26,11 +26,13 @@ from typing import Any
 import attrs
 
 from ..config.sections import Config, dump_yaml, load_config, named_component
+from ..config.yaml_reader import read_file, read_yaml
 from ..errors import ElbowroomError
 from ..files.atomic import replace_file
 from ..files.json_file import JSONFileError, read_json
 from ..files.lock import LOCK, locked
 from ..registry.component import Owner
+from ..registry.reference import is_reference
 from ..registry.trust import Origin
 from .checkpoint import Checkpoint, Unusable, best, checkpoints, clean, look, undamaged
 from .log_file import LogFile
@@ -108,6 +110,13 @@ class RunFolder:
             name = found.process.build().natural_schedule
             found = attrs.evolve(found, schedule=named_component("schedule", name, path="schedule"))
         return found
+
+    @property
+    def weighting_is_code(self) -> bool:
+        """Does its config name a weighting, or a part of one, by the code that has it?"""
+        sections = read_yaml(read_file(self.path / _CONFIG), _CONFIG).value
+        named = sections.get("weighting") if isinstance(sections, Mapping) else None
+        return any(map(is_reference, _words(named)))
 
     def _owners(self) -> dict[str, Owner]:
         try:
@@ -236,6 +245,15 @@ class RunFolder:
             except ElbowroomError as error:
                 raise RunError(str(error)) from error
             yield
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Every text in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _words(item)
 
 
 def _told(broken: Sequence[Unusable]) -> str:

@@ -97,12 +97,15 @@ def _configs(folder: RunFolder, overrides: Any) -> tuple[Config, Config, bool]:
     """The run's config with the overrides, its own, and whether its weighting is known here.
 
     Neither samples nor bits/dim need the weighting that a network was trained with, so one whose
-    package is not installed stands in nobody's way.
+    package is not installed stands in nobody's way. One that is code in a file is refused or run
+    as the user trusts it, never passed over.
     """
     try:
         config = folder.config(overrides)
         return config, folder.config(like=config) if overrides else config, True
     except ConfigError as error:
+        if folder.weighting_is_code:
+            raise
         try:
             own = folder.config({"weighting": One()})
             config = load_config(own, overrides)

@@ -409,7 +409,7 @@ def test_jobs_import_nothing_from_a_strangers_folder(tmp_path):
 
     program = (
         "import sys; sys.path.remove('')\n"
-        "from elbowroom.plugins.compare.comparison import _same_imports\n"
+        "from elbowroom.plugins.compare.running import _same_imports\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program + "print(_same_imports())"],
