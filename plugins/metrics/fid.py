@@ -90,6 +90,10 @@ class FID(Metric):
 
     def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
         for one in self._against.values():
+            if not one.update_called:  # torchmetrics asks for one: of no samples
+                one.update(
+                    one.fake_features_sum.new_empty(0, len(one.fake_features_sum)), real=False
+                )
             for name in _SUMS:
                 setattr(one, name, torch.stack([state[name] for state in states]).sum(0))
 

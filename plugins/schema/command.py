@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 
 import typer
-from elbowroom import python_form
 
 
-@python_form("elbowroom.plugins.schema.json_schema:config_schema")
 def schema() -> None:
     """The JSON Schema of configs, with every plugin that is installed.
 

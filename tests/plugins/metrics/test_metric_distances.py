@@ -248,7 +248,8 @@ def test_copies_on_ranks_merge_to_the_whole(cuts, block):
         copies[0].merge([copied.state() for copied in copies])
         for name, measurement in copies[0].compute().items():
             assert measurement.value == pytest.approx(whole[name].value, rel=1e-9)
-            assert measurement.standard_error == pytest.approx(whole[name].standard_error, rel=1e-9)
+            error, due = measurement.standard_error, whole[name].standard_error
+            assert error is due is None or error == pytest.approx(due, rel=1e-9)
 
 
 @settings(max_examples=8)

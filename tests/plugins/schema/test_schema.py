@@ -10,12 +10,13 @@ import pytest
 from elbowroom.cli import app
 from elbowroom.config.preset import presets
 from elbowroom.config.yaml_reader import read_yaml
+from elbowroom.plugins.schema.json_schema import config_schema
 from typer.testing import CliRunner
 
 
 @pytest.fixture(scope="module")
 def validator():
-    schema = er.schema()
+    schema = config_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -76,4 +77,4 @@ def test_the_command_prints_it():
     """And nothing else."""
     done = CliRunner().invoke(app, ["schema"])
     assert done.exit_code == 0
-    assert json.loads(done.stdout) == er.schema()
+    assert json.loads(done.stdout) == config_schema()
