@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from .config.spec import ComponentSpec, to_plain
     from .config.yaml_reader import write_yaml
-    from .contracts.adaptive import Adaptive
+    from .contracts.adaptive import Adaptive, sums_by_time
     from .contracts.command import Command, python_form
     from .contracts.dataset import SPLITS, Batch, Dataset, DataSpec, Split, check_split, listed
     from .contracts.denoiser import Denoiser
@@ -120,7 +120,7 @@ _PUBLIC = {
     "randomness.generators": "kept_generators seed_generators",
     "randomness.noise": "Noise",
     "randomness.shuffle": "indices permute some_of",
-    "contracts.adaptive": "Adaptive",
+    "contracts.adaptive": "Adaptive sums_by_time",
     "contracts.command": "Command python_form",
     "contracts.dataset": "Batch DataSpec Dataset SPLITS Split check_split listed",
     "contracts.denoiser": "Denoiser",
@@ -349,6 +349,7 @@ __all__ = [
     "some_of",
     "standard_error",
     "stratified",
+    "sums_by_time",
     "survey_steps",
     "sweep",
     "take_lock",

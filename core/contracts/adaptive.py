@@ -36,3 +36,16 @@ class Adaptive(ABC):
     def curves(self) -> Mapping[str, tuple[Tensor, Tensor]]:
         """What it has learned, to be logged: name -> x and y [N] (default: nothing)."""
         return {}
+
+
+def sums_by_time(time: Tensor, bins: int, *values: Tensor) -> Tensor:
+    """[bins, 1 + n] float64: the number of times [B] in each bin of [0, 1], and n sums of values.
+
+    By a product of matrices: the same bits each time, which scattered sums have not everywhere.
+    """
+    import torch
+
+    bin_ = (time * bins).long().clamp(0, bins - 1)
+    inside = torch.nn.functional.one_hot(bin_, bins).double()  # [B, bins]
+    each = [value.double() for value in values]
+    return inside.T @ torch.stack((torch.ones_like(time, dtype=torch.float64), *each), dim=1)

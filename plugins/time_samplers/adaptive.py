@@ -22,7 +22,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 
 import torch
-from elbowroom import Adaptive, Losses, Noise, TimeSampler
+from elbowroom import Adaptive, Losses, Noise, TimeSampler, sums_by_time
 from torch import Tensor, nn
 
 from .piecewise import draw_piecewise
@@ -48,11 +48,8 @@ class _Binned(nn.Module, TimeSampler, Adaptive):
         return draw_piecewise(noise, self.density)
 
     def look(self, losses: Losses) -> Tensor:
-        bins = len(self.density)
-        bin_ = (losses.time * bins).long().clamp(0, bins - 1)
-        inside = nn.functional.one_hot(bin_, bins).double()  # [B, bins]
         g = self._loss(losses).double() * losses.density
-        return inside.T @ torch.stack((torch.ones_like(g), g, g**2), dim=1)
+        return sums_by_time(losses.time, len(self.density), g, g**2)
 
     def adapt(self, found: Tensor) -> None:
         self.sums.mul_(1 - 1 / self.memory).add_(found)

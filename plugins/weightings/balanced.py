@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from elbowroom import Adaptive, Level, Losses, Weighting
+from elbowroom import Adaptive, Level, Losses, Weighting, sums_by_time
 from torch import Tensor, nn
 
 _ENOUGH = 8.0  # looks into a bin before it is believed
@@ -46,11 +46,7 @@ class Balanced(nn.Module, Weighting, Adaptive):
         return torch.where(t.isnan(), t, w).to(level.t.dtype)
 
     def look(self, losses: Losses) -> Tensor:
-        bins = len(self.w)
-        bin_ = (losses.time * bins).long().clamp(0, bins - 1)
-        elbo = losses.elbo.double() * losses.density
-        inside = nn.functional.one_hot(bin_, bins).double()  # [B, bins]
-        return inside.T @ torch.stack((torch.ones_like(elbo), elbo), dim=1)
+        return sums_by_time(losses.time, len(self.w), losses.elbo.double() * losses.density)
 
     def adapt(self, found: Tensor) -> None:
         self.sums.mul_(1 - 1 / self.memory).add_(found)
