@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from .doctor import doctor
 from .evaluate import evaluate
@@ -16,9 +17,16 @@ from .presets import presets
 from .sample import sample
 from .train import train
 
+_LISTING = "elbowroom.listing"
+
 
 class Commands(TyperGroup):
     """Our own commands first; any other name is asked of the registry."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Help: of a plugin's command it shows one line, so that its options are not built."""
+        ctx.meta[_LISTING] = True
+        super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Every name, in the order of help."""
@@ -29,23 +37,27 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name, None where there is none."""
-        return super().get_command(ctx, cmd_name) or _of_plugin(cmd_name)
+        listing = ctx is not None and _LISTING in ctx.meta
+        return super().get_command(ctx, cmd_name) or _of_plugin(cmd_name, listing)
 
 
-def _of_plugin(name: str) -> Any:
+def _of_plugin(name: str, listing: bool) -> Any:
     from ..errors import PluginError
     from ..registry.components import installed
 
     found = installed().commands().get(name)
     if found is None:
         return None
+    try:
+        function = found.load()
+    except PluginError as error:  # help goes on without it; whoever calls it is told why
+        function = _broken(error)
+    if listing:
+        return TyperCommand(name, help=inspect.getdoc(function))
     alone = typer.Typer(
         add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
     )
-    try:
-        alone.command(name)(found.load())
-    except PluginError as error:  # help goes on without it; whoever calls it is told why
-        alone.command(name, help=f"Broken: {error}")(_broken(error))
+    alone.command(name)(function)
     return typer.main.get_command(alone)
 
 
@@ -53,6 +65,7 @@ def _broken(error: Exception) -> Any:
     def fail() -> None:
         raise error
 
+    fail.__doc__ = f"Broken: {error}"
     return fail
 
 

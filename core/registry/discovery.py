@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any
 
@@ -41,6 +41,7 @@ class Announcement:
         return self.entry_point.load()
 
 
+@cache
 def normalised(distribution: str) -> str:
     """A distribution's name as package indexes compare it: My_Dist is my-dist."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
