@@ -1,6 +1,6 @@
-"""Metrics: bits per dimension, FID, KID, IS, nearest neighbours, any of torchmetrics.
+"""Metrics: bits per dimension, FID, KID, IS, precision and recall, neighbours, any of torchmetrics.
 
-FID, KID and IS look at samples through a feature network, given as ``features``:
+FID, KID, IS, precision and recall look at samples through a feature network, given as ``features``:
 ``classifier`` (trained on the data set's own train split), ``inception`` or ``inception:FILE``,
 another plugin's, or one's own, ``./my.py:Network`` (see :class:`elbowroom.FeatureNetwork`).
 """
@@ -22,6 +22,7 @@ def metrics() -> Mapping[str, str]:
         "fid": f"{_HOME}.fid:FID",
         "kid": f"{_HOME}.kid:KID",
         "is": f"{_HOME}.inception_score:InceptionScore",
+        "precision-recall": f"{_HOME}.precision_recall:PrecisionRecall",
         "neighbours": f"{_HOME}.neighbours:Neighbours",
         "torchmetrics": f"{_HOME}.from_torchmetrics:TorchMetrics",
     }

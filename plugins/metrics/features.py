@@ -20,11 +20,14 @@ from elbowroom import (
     installed,
     named_component,
     parse_spec,
+    some_of,
     weights_digest,
 )
 from torch import Tensor
 
-__all__ = ["Eye", "FeatureNetwork", "FeatureSpec", "Features", "eye", "weights_digest"]
+__all__ = ["Eye", "FeatureNetwork", "FeatureSpec", "Features", "compact", "eye", "weights_digest"]
+
+_SEED = 0  # of the examples a large split is thinned to
 
 FeatureSpec = str | Mapping[str, Any]
 """How a config names a feature network."""
@@ -63,6 +66,19 @@ class Eye:
         """The features of a whole split, batch by batch."""
         for batch in data.split(split).batches(batch_size):
             yield self(batch.x)
+
+    def some(self, split: str, subject: Subject, limit: int) -> Tensor:
+        """[N, F] features of a split, or of a random part where it is larger than the limit."""
+        part = subject.data.split(split)
+        rows = some_of(limit, len(part), _SEED)
+        looked = [self(part.take(few).x).vectors.clone() for few in rows.split(subject.batch_size)]
+        return compact(torch.cat(looked))
+
+
+def compact(x: Tensor) -> Tensor:
+    """The same numbers in half the room, where they came in single precision."""
+    single = x.float()
+    return single if torch.equal(single.double(), x) else x
 
 
 def eye(features: FeatureSpec, subject: Subject) -> Eye:

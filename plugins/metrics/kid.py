@@ -31,14 +31,13 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Display, Measurement, Metric, Subject, some_of
+from elbowroom import Display, Measurement, Metric, Subject
 from torch import Tensor
 
 from .features import Eye, FeatureSpec, eye
 from .kept import of_real_data
 
 SPLITS = ("train", "test")
-_SEED = 0  # of the examples a large reference is thinned to
 _ROWS = 1000  # of the reference, against all others at a time
 
 
@@ -78,7 +77,7 @@ class KID(Metric):
 
     def _real(self, subject: Subject) -> dict[str, Tensor]:
         """The reference of each split, its own pairs, and KID of the other split against it."""
-        rows = {split: self._reference(split, subject) for split in SPLITS}
+        rows = {split: self._eye.some(split, subject, self.reference_limit) for split in SPLITS}
         found = {}
         for split, other in zip(SPLITS, reversed(SPLITS), strict=True):
             among = Among.of(rows[split].double())
@@ -88,15 +87,6 @@ class KID(Metric):
             found[f"{split} each"], found[f"{split} pairs"] = among.each, among.pairs
             found[f"{split} floor"] = torch.tensor(one.compute()[0], dtype=torch.float64)
         return found
-
-    def _reference(self, split: str, subject: Subject) -> Tensor:
-        """[N, F] features of the split, or of a random part where it is larger than the limit."""
-        part = subject.data.split(split)
-        rows = some_of(self.reference_limit, len(part), _SEED)
-        looked = [
-            self._eye(part.take(few).x).vectors.clone() for few in rows.split(subject.batch_size)
-        ]
-        return _compact(torch.cat(looked))
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:
         vectors = self._eye(samples).vectors
@@ -236,12 +226,6 @@ def _of(split: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What a state says of a split."""
     mine = {key: value for key, value in state.items() if key.startswith(f"{split} ")}
     return {key.removeprefix(f"{split} "): value for key, value in mine.items()}
-
-
-def _compact(x: Tensor) -> Tensor:
-    """The same numbers in half the room, where they came in single precision."""
-    single = x.float()
-    return single if torch.equal(single.double(), x) else x
 
 
 def _kernel(a: Tensor, b: Tensor) -> Tensor:

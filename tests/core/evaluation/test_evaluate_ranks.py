@@ -28,6 +28,7 @@ METRICS = (
     "fid",
     "{name: kid, block: 20}",
     "{name: is, splits: 2}",
+    "precision-recall",
     "neighbours",
     "{name: torchmetrics, metric: torchmetrics.image.TotalVariation}",
 )

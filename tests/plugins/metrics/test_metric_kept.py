@@ -13,10 +13,11 @@ from elbowroom.plugins.metrics.fid import FID
 from elbowroom.plugins.metrics.inception_score import InceptionScore
 from elbowroom.plugins.metrics.kid import KID
 from elbowroom.plugins.metrics.neighbours import Neighbours, Train
+from elbowroom.plugins.metrics.precision_recall import PrecisionRecall
 
 from tests.helpers.pictures import LINEAR, Pictures, pictures
 
-METRICS = [FID, KID, InceptionScore, Neighbours]
+METRICS = [FID, KID, InceptionScore, PrecisionRecall, Neighbours]
 SAMPLES = pictures(40, seed=50)[0].flip(1)
 
 
@@ -104,9 +105,9 @@ def test_a_digest_tells_data_sets_apart():
 
 def test_reference_rows_in_single_precision_lose_nothing():
     """Only numbers that single precision holds are kept in it."""
-    from elbowroom.plugins.metrics.kid import _compact
+    from elbowroom.plugins.metrics.features import compact
 
     exact = torch.rand(5, 3).double()
-    assert _compact(exact).dtype == torch.float32
-    assert torch.equal(_compact(exact).double(), exact)
-    assert torch.equal(_compact(exact / 3), exact / 3)
+    assert compact(exact).dtype == torch.float32
+    assert torch.equal(compact(exact).double(), exact)
+    assert torch.equal(compact(exact / 3), exact / 3)
