@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
 
 def documented():
     """Metric -> the options its row names."""
-    rows = re.findall(r"^\| `([a-z]+)` \| .* \| (.*)\|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z-]+)` \| .* \| (.*)\|$", PAGE, re.MULTILINE)
     return {name: set(re.findall(r"`([a-z_]+)`", options)) for name, options in rows}
 
 
