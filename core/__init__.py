@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from .files.cache_home import cache_folder
     from .files.json_file import JSONFileError, finite, is_count, is_number, parse_json, read_json
     from .files.lock import locked, take_lock
+    from .objective.classifier_free import ClassifierFree, Guided
     from .objective.diffusion import Diffusion
-    from .objective.guidance import ClassifierFree, Guided
     from .objective.looks import Looks, freed, standard_error
     from .objective.loss import Losses, Objective, Predict
     from .randomness.categorical import draw_categorical
@@ -131,7 +131,7 @@ _PUBLIC = {
     "contracts.guidance": "Guidance",
     "contracts.optimiser": "Optimiser Rates Weights layouts",
     "contracts.rate_schedule": "RateSchedule",
-    "objective.guidance": "ClassifierFree Guided",
+    "objective.classifier_free": "ClassifierFree Guided",
     "contracts.launcher": "ENDS_WITH_INPUT Ended Job Launcher",
     "contracts.level": "Level broadcast_over",
     "contracts.metric": "Display Measurement Metric Subject is_vacuous",

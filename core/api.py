@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from .contracts.dataset import Dataset
     from .contracts.sampler import Sampler
-    from .evaluation.model import Evaluation
+    from .evaluation.evaluation import Evaluation
     from .objective.diffusion import Diffusion
     from .objective.loss import Objective
     from .sampling.drawing import Drawn, Labels
@@ -101,7 +101,7 @@ def save(model: Diffusion, out: str | PathLike[str], *, step: int = 0) -> Path:
     It keeps the weights, the config, and where the code of your own is, with its sha256. ``step``
     says how many updates the weights have behind them.
     """
-    from .runs.save import save_run
+    from .runs.from_model import save_run
 
     return save_run(model, _lasting(parts_of(model)), out, step)
 
@@ -230,7 +230,7 @@ def sample(
     import torch
 
     from .objective.diffusion import Diffusion
-    from .runs.working import working
+    from .runs.precision import working
     from .sampling.drawing import Drawn, draw
 
     model = model if isinstance(model, Diffusion) else load(model, device=device, trust=trust)
@@ -261,7 +261,7 @@ def evaluate(
     Keywords say how it is evaluated: ``metrics``, ``samples``, ``seed``, ``features``,
     ``precision``. Where, as for :func:`sample`.
     """
-    from .evaluation.model import evaluate
+    from .evaluation.evaluation import evaluate
     from .evaluation.protocol import EvaluationProtocol
     from .objective.diffusion import Diffusion
     from .sampling.drawing import evaluating

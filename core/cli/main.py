@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from .app import app
 from .output import json_alone, speaks
 
-INTERRUPTED = 130
+STOPPED_BY_CTRL_C = 130
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
             complain(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(STOPPED_BY_CTRL_C)
     except BrokenPipeError:  # the reader went away (| head): nothing left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -34,7 +34,7 @@ from .messages import (
     reason,
     show,
 )
-from .own import Own
+from .own_network import Own
 from .schema import Option, Required, kind_of, options_of
 from .spec import ComponentSpec, NotPlainError, build_nested, describe_instance, to_plain
 from .yaml_reader import Trail, is_number, is_utf8

@@ -79,8 +79,8 @@ class Sampler(ABC):
     """A grid and a step rule. ``needs`` is what it asks of a process's traits.
 
     ``guidance`` above 1 pushes samples towards their label, away from what the model says
-    without one (see :mod:`elbowroom.objective.guidance`); 1 is the model itself. Instead of the
-    scale of classifier-free guidance it may be another :class:`~elbowroom.Guidance`.
+    without one (see :mod:`elbowroom.objective.classifier_free`); 1 is the model itself. Instead of
+    the scale of classifier-free guidance it may be another :class:`~elbowroom.Guidance`.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()

@@ -92,7 +92,7 @@ class Measuring:
         if self.model.sampler is None:
             raise ElbowroomError("sampler: the config names none, so samples cannot be drawn")
         self.progress("drawing samples", 0, count)
-        labels = labels_like(self.subject.data, count, self.protocol.seed, size)
+        labels = labels_as_in_data(self.subject.data, count, self.protocol.seed, size)
         chunks = Chunks.of(self.model, count, labels, self.protocol.seed, size)
         calls, seen, seconds = self._show_own(chunks)
         told = self.ranks.agree([calls, seen, seconds])
@@ -225,7 +225,7 @@ class Measuring:
             self.failed.setdefault(name, why)
 
 
-def labels_like(
+def labels_as_in_data(
     data: Dataset, count: int, seed: int, batch_size: int = EVALUATION_BATCH
 ) -> Tensor | None:
     """[count] labels as often as in the data: each is that of a test example drawn at random.

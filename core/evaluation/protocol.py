@@ -17,7 +17,7 @@ from ..config.spec import ComponentSpec
 from ..contracts.metric import Metric
 from ..errors import ElbowroomError, PluginError
 from ..registry.components import installed
-from ..runs.working import Precision, check_precision
+from ..runs.precision import Precision, check_precision
 
 
 @attrs.frozen(kw_only=True)

@@ -29,13 +29,13 @@ from ..files.atomic import replace_file
 from ..files.json_file import JSONFileError, finite, is_count, read_json
 from ..objective.diffusion import Diffusion
 from ..runs.load import Loaded, load_run
+from ..runs.precision import working
 from ..runs.ranks import LONG, process_group
-from ..runs.working import working
 from ..sampling.drawing import draw
 from ..sampling.filmstrip import Filmstrip, save_small_png
 from ..sampling.picture import has_picture
+from .evaluation import Evaluation, evaluate
 from .measuring import Progress
-from .model import Evaluation, evaluate
 from .protocol import EvaluationProtocol
 from .shards import Shards
 

@@ -15,7 +15,7 @@ from ..contracts.dataset import Split
 from ..randomness.noise import Noise
 from ..randomness.shuffle import some_of
 from .diffusion import Diffusion
-from .loss import ends
+from .loss import boundary_terms
 
 _EXAMPLES, _ELEMENTS = 512, 2**17  # at most so many
 _AT_ONCE = 16  # examples
@@ -31,6 +31,6 @@ def boundary(model: Diffusion, split: Split, device: torch.device) -> float:
     for part in rows.split(_AT_ONCE):
         x = process.encode(split.take(part).x.to(device))
         noise = Noise(_SEED, part.to(device), len(split), _STEP)
-        for term in ends(process, model.schedule, x, noise):
+        for term in boundary_terms(process, model.schedule, x, noise):
             total += term.double().sum()
     return float(total) / (len(rows) * dims * math.log(2))

@@ -18,7 +18,7 @@ from ..contracts.process import Process, check_examples
 from ..contracts.sampler import Sampler, Samples
 from ..contracts.schedule import Schedule
 from ..randomness.noise import Noise
-from .guidance import ClassifierFree
+from .classifier_free import ClassifierFree
 from .loss import Bound, Losses, Objective, bound
 
 

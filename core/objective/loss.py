@@ -110,8 +110,8 @@ class Objective:
             loss = self.normaliser(losses, self.process.units(z), mean_over_ranks)
         else:
             loss = (shares * losses).sum()
-        elbo = total(broadcast_over(exact.elbo_weight, x), plain.detach())
-        return Losses(loss, losses.detach(), elbo, exact.per_example(), t, density)
+        elbo = total(broadcast_over(exact.elbo_weight, x), plain).detach()
+        return Losses(loss, losses.detach(), elbo, exact.per_example().detach(), t, density)
 
     def units(self, x: Tensor, noise: Noise) -> Tensor:
         """[B] the units asked for of encoded data ``x``; no network is needed for that."""
@@ -156,10 +156,12 @@ def bound(
     """
     objective = Objective(process, schedule, One(), _StratifiedTimes(), steps)
     diffusion = objective(predict, x, noise).elbo.double()
-    return Bound(*ends(process, schedule, x, noise), diffusion)
+    return Bound(*boundary_terms(process, schedule, x, noise), diffusion)
 
 
-def ends(process: Process, schedule: Schedule, x: Tensor, noise: Noise) -> tuple[Tensor, Tensor]:
+def boundary_terms(
+    process: Process, schedule: Schedule, x: Tensor, noise: Noise
+) -> tuple[Tensor, Tensor]:
     """[B] prior KL and [B] reconstruction of encoded data ``x``: what needs no network."""
     levels = Level.of(torch.tensor([0.0, 1.0], dtype=torch.float64), schedule, process)
     first, last = levels.select(0).over(x), levels.select(1).over(x)

@@ -23,7 +23,10 @@ _ROOMS = {
         "level prediction path=trajectory process schedule weighting denoiser sampler "
         "time_sampler dataset metric launcher exporter observer"
     ),
-    "objective": ("objective=loss diffusion guidance half_even=evaluation_schedule looks boundary"),
+    "objective": (
+        "objective=loss diffusion guidance=classifier_free half_even=evaluation_schedule looks "
+        "boundary"
+    ),
     "certificate": "certificate survey slack meaning",
     "registry": (
         "registry=components hookspecs=hooks discovery plugin component reference trust doctor "
@@ -33,14 +36,14 @@ _ROOMS = {
         "config=sections yaml_reader override preset schema=reader scalars=reader options=schema "
         "wording=messages component_spec=spec assembly explain sizes"
     ),
-    "runs": "run_folder=folder checkpoint distributed=ranks devices working",
+    "runs": "run_folder=folder checkpoint distributed=ranks devices working=precision",
     "conformance": "answers oracle",
     "sampling": "sampling=drawing picture reel=filmstrip trained_levels",
     "training": (
         "training=run fitting=loop update=step feed=batches ema window=log_window "
         "fault=non_finite interrupt=signals validation"
     ),
-    "evaluation": "evaluation=model",
+    "evaluation": "evaluation",
     "cli": "cli.show=output",
     "plugins.compare": (
         "comparison point adoption=shared_training results differences column=decimals "

@@ -108,7 +108,7 @@ def load_plugin(
                 notes=tuple(_unmarked(module)),
             )
             plugin = attrs.evolve(plugin, api=_api(module, announced))
-            plugin = _collect(plugin, _hooks_of(module, manager, plugin.api))
+            plugin = _with_components(plugin, _hooks_of(module, manager, plugin.api))
         _refuse_repetition(plugin, earlier, manager, module)
         _register(module, manager, f"{normalised(plugin.distribution)}/{plugin.name}")
     except UserInterrupt:
@@ -201,7 +201,7 @@ def _unmarked(module: Any) -> Iterator[str]:
             yield f"{name}() is not marked with @elbowroom.hookimpl, so it is not a hook"
 
 
-def _collect(plugin: Plugin, hooks: Iterable[tuple[str, Callable[..., Any]]]) -> Plugin:
+def _with_components(plugin: Plugin, hooks: Iterable[tuple[str, Callable[..., Any]]]) -> Plugin:
     """The plugin with all that its registering hooks return."""
     components: dict[tuple[str, str], Component] = {}
     presets: dict[str, str] = {}

@@ -105,7 +105,7 @@ class Unusable:
 # -- finding
 
 
-def look(folder: Path) -> tuple[list[Checkpoint], list[Unusable]]:
+def find_checkpoints(folder: Path) -> tuple[list[Checkpoint], list[Unusable]]:
     """The complete checkpoints in ``folder``, by step, and those that are not."""
     found: list[Checkpoint] = []
     broken: list[Unusable] = []
@@ -115,14 +115,14 @@ def look(folder: Path) -> tuple[list[Checkpoint], list[Unusable]]:
         raise CheckpointError(f"cannot read {folder}: {error.strerror}") from error
     for path in paths:
         if path.is_dir() and _NAME.fullmatch(path.name):
-            one = _looked_at(path)
+            one = _opened(path)
             found.append(one) if isinstance(one, Checkpoint) else broken.append(one)
     return sorted(found, key=lambda checkpoint: checkpoint.step), broken
 
 
 def checkpoints(folder: Path) -> list[Checkpoint]:
     """The complete checkpoints in ``folder``, by step. What is incomplete is left aside."""
-    found, broken = look(folder)
+    found, broken = find_checkpoints(folder)
     for one in broken:
         warnings.warn(str(one), stacklevel=2)
     return found
@@ -154,7 +154,7 @@ def _merit(one: Checkpoint) -> tuple[float, int]:
     return (math.inf, -one.step) if one.validation is None else (one.validation, one.step)
 
 
-def _looked_at(path: Path) -> Checkpoint | Unusable:
+def _opened(path: Path) -> Checkpoint | Unusable:
     """What its state file says, or why the checkpoint cannot be used."""
     try:
         state = State.read(path)
@@ -205,13 +205,13 @@ def write_checkpoint(folder: Path, parts: Mapping[str, Mapping[str, Tensor]], st
 
 
 def _is_good(path: Path) -> bool:
-    one = _looked_at(path)
+    one = _opened(path)
     return isinstance(one, Checkpoint) and not one.damage()
 
 
 def prune(folder: Path, keep: int, milestones: Collection[int] = ()) -> list[Path]:
     """Delete all but the last ``keep``, the best and the milestones; what is gone."""
-    found = look(folder)[0]
+    found = find_checkpoints(folder)[0]
     kept = {c.path for c in found[-keep:]} | {c.path for c in found if c.step in milestones}
     if champion := best(found):
         kept.add(champion.path)

@@ -34,7 +34,7 @@ from ..files.lock import LOCK, locked
 from ..registry.component import Owner
 from ..registry.reference import is_reference
 from ..registry.trust import Origin
-from .checkpoint import Checkpoint, Unusable, best, checkpoints, clean, look, undamaged
+from .checkpoint import Checkpoint, Unusable, best, checkpoints, clean, find_checkpoints, undamaged
 from .log_file import LogFile
 from .provenance import code_of, provenance, suppliers
 from .run_error import RunError, disk_errors_told
@@ -75,7 +75,7 @@ class RunFolder:
     def check_free(self) -> None:
         """May a new run begin here? Nothing is written."""
         if self.has_begun:
-            found = look(self.checkpoints)[0]
+            found = find_checkpoints(self.checkpoints)[0]
             step = found[-1].step if found else 0
             raise RunError(
                 f"{self.path} has a run already, at step {step}: go on with --resume {self.path}, "
@@ -165,7 +165,7 @@ class RunFolder:
         checkpoints and none can be used, the run is refused rather than begun anew over them.
         """
         LogFile(self.log).refuse_broken_lines()
-        found, broken = look(self.checkpoints)
+        found, broken = find_checkpoints(self.checkpoints)
         newer = [one for one in broken if one.newer]
         if newer:
             raise RunError(f"{_told(newer)}\nupdate elbowroom to go on with {self.path}")
@@ -190,14 +190,14 @@ class RunFolder:
 
     def at(self, step: int) -> Checkpoint:
         """The checkpoint of a step that was chosen, and thereby compared, before."""
-        chosen = [one for one in look(self.checkpoints)[0] if one.step == step]
+        chosen = [one for one in find_checkpoints(self.checkpoints)[0] if one.step == step]
         if not chosen:
             raise RunError(f"{self.checkpoints} has no checkpoint of step {step} any more")
         return attrs.evolve(chosen[0], checked=True)
 
     def begin_again(self) -> None:
         """Make a run without a good checkpoint one that has not saved yet; keep what there is."""
-        if good := next(undamaged(look(self.checkpoints)[0][::-1]), None):
+        if good := next(undamaged(find_checkpoints(self.checkpoints)[0][::-1]), None):
             raise RunError(
                 f"{self.path} has a good checkpoint, of step {good.step}: leave --restart out to "
                 "go on from it, or choose another folder"

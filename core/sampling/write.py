@@ -19,8 +19,8 @@ from ..contracts.sampler import Frame
 from ..errors import ElbowroomError
 from ..files.atomic import write_atomically
 from ..runs.load import Loaded, load_run
+from ..runs.precision import check_precision, working
 from ..runs.ranks import LONG, Ranks, process_group
-from ..runs.working import check_precision, working
 from .drawing import Chunks, Drawn, Labels
 from .picture import has_picture, pixels, save_gif, save_png, tiled
 from .recorder import Recorder

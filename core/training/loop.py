@@ -27,8 +27,8 @@ from ..randomness.generators import kept_generators
 from ..runs.checkpoint import (
     Checkpoint,
     check_room,
+    find_checkpoints,
     gathered,
-    look,
     named_tensors,
     prune,
     write_checkpoint,
@@ -205,7 +205,7 @@ class _Run:
         self.done = start.step
         self.scalars: dict[str, float] = {}
         self.lowest = float("inf")
-        if champion := best_of(look(folder.checkpoints)[0]):
+        if champion := best_of(find_checkpoints(folder.checkpoints)[0]):
             self.lowest = champion.validation or self.lowest
         self.seconds = start.seconds
         self.log_so_far = LogSoFar.of(folder.log) if self.ranks.is_first else LogSoFar()
@@ -381,7 +381,7 @@ class _Run:
 
     def result(self, reason: str) -> RunResult:
         """How it ended."""
-        found = look(self.folder.checkpoints)[0] if self.ranks.is_first else []
+        found = find_checkpoints(self.folder.checkpoints)[0] if self.ranks.is_first else []
         champion = best_of(found)
         return RunResult(
             self.folder.path,

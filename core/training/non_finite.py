@@ -47,7 +47,7 @@ class Guard:
         self._tripped = torch.zeros((), device=ranks.device)  # 0 or 1, once 1 always 1
         self._good = torch.zeros((), dtype=torch.int64, device=ranks.device)
 
-    def look(self, loss: Tensor, norm: Tensor) -> Tensor:
+    def flag(self, loss: Tensor, norm: Tensor) -> Tensor:
         """1 if this step or one before it is not finite, else 0: what the optimiser is handed."""
         bad = (~torch.isfinite(loss.detach() + norm)).float()
         self._tripped = torch.maximum(self._tripped, self.ranks.largest(bad))

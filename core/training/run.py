@@ -20,7 +20,7 @@ from ..objective.diffusion import Diffusion
 from ..objective.loss import Losses
 from ..randomness.generators import kept_generators
 from ..runs.changes import check_unchanged, in_todays_form
-from ..runs.checkpoint import look, named_tensors, read_tensors, restore
+from ..runs.checkpoint import find_checkpoints, named_tensors, read_tensors, restore
 from ..runs.folder import RunFolder
 from ..runs.provenance import provenance, remember_code
 from ..runs.ranks import Ranks, process_group
@@ -75,7 +75,7 @@ def resume(
     then = opened.config(like=now)
     check_unchanged(now, to_plain(then), str(opened.path))
     now = now if now.schedule is not None else attrs.evolve(now, schedule=then.schedule)
-    latest = next(iter(look(opened.checkpoints)[0][::-1]), None)
+    latest = next(iter(find_checkpoints(opened.checkpoints)[0][::-1]), None)
     if latest is not None:
         saved = in_todays_form(latest.state.config or {}, to_plain(then))
         check_unchanged(now, saved, str(latest.path))
@@ -103,7 +103,7 @@ def _begin(
     check_run(model, parts.dataset(), config.train, ranks)  # before anything is written
     ranks.positions(config.train.batch_size)
     ranks.first(folder.check_free)
-    with alone(folder, ranks):
+    with run_lock(folder, ranks):
         remember_code(config)
         ranks.first(lambda: str(RunFolder.create(out, parts.config).path))
         return _run(parts, model, folder, ranks, without)
@@ -121,7 +121,7 @@ def _go_on(
 ) -> RunResult:
     parts, model = _built(now, data)
     check_run(model, parts.dataset(), now.train, ranks)
-    with alone(folder, ranks):
+    with run_lock(folder, ranks):
         if restart:
             ranks.first(folder.begin_again)
         start = Start.of(folder, ranks)
@@ -133,7 +133,7 @@ def _go_on(
 
 
 @contextlib.contextmanager
-def alone(folder: RunFolder, ranks: Ranks) -> Iterator[None]:
+def run_lock(folder: RunFolder, ranks: Ranks) -> Iterator[None]:
     """No other process trains in the folder meanwhile; every rank must ask."""
     with contextlib.ExitStack() as stack:
         ranks.first(lambda: stack.enter_context(folder.locked()))

@@ -32,8 +32,8 @@ from ..runs.checkpoint import (
     part_of_average,
     restore,
 )
+from ..runs.precision import use_bfloat16
 from ..runs.ranks import Ranks, spread, whole
-from ..runs.working import use_bfloat16
 from .batches import Feed, with_labels_dropped
 from .ema import EMA
 from .log_window import Window
@@ -77,7 +77,7 @@ class Training:
         """Update ``n``: all of it, and nothing that makes the device wait."""
         losses = self.gradients(n)
         norm = gradient_norm(self.parameters)
-        unsound = self.guard.look(losses.loss, norm)
+        unsound = self.guard.flag(losses.loss, norm)
         if self.options.clip_norm is not None:
             clip(self.parameters, norm, self.options.clip_norm)
         self.updates.step(n, skip=unsound)

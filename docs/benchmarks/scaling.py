@@ -95,7 +95,7 @@ def sample(point: dict) -> dict[str, float]:
 def evaluation(point: dict) -> dict[str, float]:
     """The seconds of evaluating so many samples by every usual metric."""
     import elbowroom as er
-    from elbowroom.evaluation.model import evaluate
+    from elbowroom.evaluation.evaluation import evaluate
     from elbowroom.evaluation.protocol import EvaluationProtocol
     from elbowroom.plugins.datasets.digits import Digits
 

@@ -11,7 +11,7 @@ _HERE = "elbowroom.plugins.guidance"
 def guidances() -> dict[str, str]:
     """A number in a config means ``classifier-free`` of that scale."""
     return {
-        "classifier-free": "elbowroom.objective.guidance:ClassifierFree",
+        "classifier-free": "elbowroom.objective.classifier_free:ClassifierFree",
         "interval": f"{_HERE}.interval:Interval",
         "autoguidance": f"{_HERE}.autoguidance:Autoguidance",
     }

@@ -20,7 +20,7 @@ from elbowroom.randomness.noise import Noise
 from elbowroom.runs.checkpoint import checkpoints
 from elbowroom.runs.export import export_run
 from elbowroom.runs.load import load_run
-from elbowroom.runs.working import working
+from elbowroom.runs.precision import working
 from elbowroom.sampling.write import sample_run
 from elbowroom.training.run import resume, train
 from torch import nn

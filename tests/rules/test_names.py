@@ -20,7 +20,7 @@ MEANT_OTHERWISE = {
     ("cli/explain.py", "cost"): "the command that --cost asks, whoever brings it",
     ("conformance/answers.py", "units"): "a function of a process",
     ("conformance/process.py", "units"): "a function of a process",
-    ("evaluation/model.py", "figures"): "a key of figures.json",
+    ("evaluation/evaluation.py", "figures"): "a key of figures.json",
     ("evaluation/run.py", "figures"): "a key of figures.json",
     ("registry/plugin.py", "diffusers"): "the library, which no plugin should import to be listed",
     ("registry/plugin.py", "torchmetrics"): "another such library",

@@ -12,7 +12,7 @@ from elbowroom.config import sizes as kept
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.config.sizes import check_example, check_network, memory
-from elbowroom.evaluation.model import evaluate
+from elbowroom.evaluation.evaluation import evaluate
 from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.runs.ranks import Ranks
 from elbowroom.sampling.drawing import draw

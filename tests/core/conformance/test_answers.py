@@ -14,7 +14,7 @@ from elbowroom.config.sections import load_config
 from elbowroom.conformance.answers import check_training
 from elbowroom.contracts.metric import Measurement
 from elbowroom.errors import AnswerError
-from elbowroom.evaluation.model import evaluate
+from elbowroom.evaluation.evaluation import evaluate
 from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked

@@ -13,8 +13,8 @@ from elbowroom import Dataset, Metric
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.contracts.metric import EVALUATION_BATCH, Measurement
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError, PluginError
-from elbowroom.evaluation.measuring import labels_like
-from elbowroom.evaluation.model import evaluate
+from elbowroom.evaluation.evaluation import evaluate
+from elbowroom.evaluation.measuring import labels_as_in_data
 from elbowroom.evaluation.protocol import EvaluationProtocol, usual_metrics
 from elbowroom.evaluation.run import evaluate_run, evaluation_folder, read_evaluation
 from elbowroom.registry.component import Component, Owner
@@ -164,7 +164,7 @@ class Skewed(Dataset):
 
 def test_samples_have_labels_as_frequent_as_the_test_split():
     """Not every class equally often: measurements compare with data as they are."""
-    labels = labels_like(Skewed(model_of()[1]), 1000, seed=0, batch_size=64)
+    labels = labels_as_in_data(Skewed(model_of()[1]), 1000, seed=0, batch_size=64)
     counts = torch.bincount(labels, minlength=10).tolist()
     assert counts[3] == 1000 - counts[1] and abs(counts[3] - 900) < 4 * 9.5
 
@@ -172,9 +172,9 @@ def test_samples_have_labels_as_frequent_as_the_test_split():
 def test_the_label_of_a_sample_does_not_depend_on_the_others():
     """It is keyed by the seed and the sample's number."""
     data = Skewed(model_of()[1])
-    many = labels_like(data, 500, seed=4)
-    assert torch.equal(labels_like(data, 100, seed=4, batch_size=7), many[:100])
-    assert not torch.equal(labels_like(data, 500, seed=5), many)
+    many = labels_as_in_data(data, 500, seed=4)
+    assert torch.equal(labels_as_in_data(data, 100, seed=4, batch_size=7), many[:100])
+    assert not torch.equal(labels_as_in_data(data, 500, seed=5), many)
 
 
 def test_metrics_are_told_the_labels_that_were_drawn(monkeypatch):
@@ -183,7 +183,7 @@ def test_metrics_are_told_the_labels_that_were_drawn(monkeypatch):
     monkeypatch.setattr(Watcher, "update", lambda self, x, y: seen.append(y))
     monkeypatch.setattr(Watcher, "compute", lambda self: {})
     evaluate(model, Skewed(data), protocol(f"{HERE}:Watcher", samples=30), batch_size=8)
-    assert torch.equal(torch.cat(seen), labels_like(Skewed(data), 30, seed=0))
+    assert torch.equal(torch.cat(seen), labels_as_in_data(Skewed(data), 30, seed=0))
 
 
 def test_samples_come_in_chunks_of_the_batch_size(monkeypatch):

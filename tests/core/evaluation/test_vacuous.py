@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from elbowroom.cli.evaluate import _print as print_record
 from elbowroom.contracts.metric import Measurement, is_vacuous
-from elbowroom.evaluation.model import evaluate
+from elbowroom.evaluation.evaluation import evaluate
 from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.compare.command import print_results
 from elbowroom.plugins.compare.presentation import best_of, knows_nothing_of, knows_nothing_words

@@ -6,7 +6,7 @@ import attrs
 import pytest
 import torch
 from elbowroom import DataSpec, Diffusion, ElbowroomError, Noise
-from elbowroom.objective.guidance import Guided
+from elbowroom.objective.classifier_free import Guided
 from elbowroom.objective.loss import Objective
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked

@@ -10,7 +10,7 @@ import pytest
 from elbowroom.contracts.exporter import Exporter
 from elbowroom.errors import ElbowroomError
 from elbowroom.files.digest import is_sealed, sealed
-from elbowroom.runs.checkpoint import CheckpointError, checkpoints, look
+from elbowroom.runs.checkpoint import CheckpointError, checkpoints, find_checkpoints
 from elbowroom.runs.export import export_run
 from elbowroom.runs.folder import RunFolder
 from elbowroom.runs.load import load_run
@@ -174,7 +174,7 @@ def test_a_restart_keeps_what_cannot_be_read_and_refuses_what_can(whole, run):
         (path / "state.json").write_text("{}")
     assert resume(run, restart=True, without=QUIET).step == 12
     assert same(found(run)[-1], found(whole)[-1])
-    assert len(look(run / "checkpoints-left-1")[1]) == 2
+    assert len(find_checkpoints(run / "checkpoints-left-1")[1]) == 2
 
 
 def test_a_run_killed_before_its_first_checkpoint_begins_again_by_itself(tmp_path):

@@ -104,7 +104,7 @@ def test_the_guard_stops_every_update_from_the_first_bad_one():
     for n in range(4):
         loss = model(torch.ones(1, 2)).sum() * (math.nan if n == 2 else 1.0)
         loss.backward()
-        optimiser.found_inf = guard.look(loss, gradient_norm(list(model.parameters())))
+        optimiser.found_inf = guard.flag(loss, gradient_norm(list(model.parameters())))
         optimiser.step()
         optimiser.zero_grad()
         weights.append(model.weight.detach().clone())
@@ -122,7 +122,7 @@ def test_the_guard_sees_a_bad_gradient_behind_a_good_loss():
     loss = x.sqrt().sum()
     loss.backward()
     guard = Guard(0, CPU)
-    guard.look(loss, gradient_norm([x]))
+    guard.flag(loss, gradient_norm([x]))
     assert loss.isfinite()
     assert guard.first_bad() == 0
 

@@ -21,8 +21,8 @@ from ..config.sizes import check_labels
 from ..contracts.dataset import Dataset
 from ..contracts.metric import EVALUATION_BATCH, Measurement, Subject
 from ..objective.diffusion import Diffusion
+from ..runs.precision import working
 from ..runs.ranks import Ranks
-from ..runs.working import working
 from .measuring import Measuring, Progress
 from .protocol import EvaluationProtocol
 from .shards import Shards
