@@ -33,8 +33,13 @@ class Diffusion(nn.Module):
         self.denoiser = denoiser
         self.sampler = sampler
         self.trained_ends: tuple[float, float] | None = None  # None: its own schedule's
-        for name in ("weighting", "times"):  # what they learn is trained and saved with the rest
-            if isinstance(part := getattr(objective, name), nn.Module):
+        learned = {  # what they learn is trained and saved with the rest
+            "weighting": objective.weighting,
+            "times": objective.times,
+            "learned_schedule": objective.schedule,
+        }
+        for name, part in learned.items():
+            if isinstance(part, nn.Module):
                 self.add_module(name, part)
 
     @property

@@ -25,6 +25,7 @@ from ..contracts.schedule import Schedule
 from ..contracts.time_sampler import TimeSampler, stratified
 from ..contracts.weighting import Weighting
 from ..randomness.noise import Noise
+from .learned_schedule import check_learned_schedule, train_for_second_moment
 
 Predict = Callable[[Tensor, Level], Any]
 """(z, level) -> prediction: a network as the process reads it, its condition included."""
@@ -67,6 +68,7 @@ class Objective:
         """An objective whose weighting and time sampler know what they are used with."""
         weighting = weighting.prepared(schedule, process, options.get("steps"))
         objective = cls(process, schedule, weighting, times, **options)
+        check_learned_schedule(objective)
         return attrs.evolve(objective, times=times.prepare(objective.plain_weight))
 
     def level(self, t: Tensor) -> Level:
@@ -106,6 +108,8 @@ class Objective:
             return (weight.to(plain.dtype) * plain).flatten(1).sum(1) / density.to(plain.dtype)
 
         losses = total(weight, plain) + penalty
+        if exact.log_snr.requires_grad:
+            train_for_second_moment(exact, losses / plain[0].numel())
         if shares is None:
             loss = self.normaliser(losses, self.process.units(z), mean_over_ranks)
         else:

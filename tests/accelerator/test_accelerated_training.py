@@ -77,6 +77,12 @@ def check(config: Config, updates: int = 1) -> None:
         assert away <= 1e-5 * one.abs().max(), name
 
 
+def test_a_learned_schedule() -> None:
+    """Its gradients come to it there too."""
+    schedule = {"name": "learned", "of": {"name": "vp-cosine", "log_snr_max": 6.0}}
+    check(config("gaussian-v", schedule=schedule, weighting="sigmoid"), updates=2)
+
+
 @pytest.mark.parametrize("process", PROCESSES)
 def test_a_train_step_waits_for_nothing(process):
     """Every process and parametrisation; weights, averages and moments as on the CPU."""

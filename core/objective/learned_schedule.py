@@ -1,0 +1,66 @@
+"""Schedules with parameters: what they are trained for.
+
+With fixed ends and a weighting that reads lambda alone, the objective does not depend on the path
+lambda(t) between them: its gradient there is noise. What depends on it is how much the estimator
+varies, so a schedule minimises the second moment (Kingma et al. 2021),
+
+    d/dphi E[L^2] = E[2 L dL/dphi],
+
+L the loss of one example at a random time. dL/dphi is what back-propagation brings to lambda and to
+its rate anyway; each example's is multiplied by 2 L there, in nats per dimension, and the network's
+own gradients do not change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from ..contracts.level import Level
+from ..errors import IncompatibleError
+
+if TYPE_CHECKING:
+    from .loss import Objective
+
+
+def is_learned(schedule: object) -> bool:
+    """Whether there is something about a schedule that training changes."""
+    return isinstance(schedule, nn.Module) and any(p.requires_grad for p in schedule.parameters())
+
+
+def train_for_second_moment(level: Level, losses: Tensor) -> None:
+    """Scale the gradients that will reach a schedule's levels [B] by 2 L, L the losses [B]."""
+    scale = 2 * losses.detach()
+
+    def scaled(gradient: Tensor) -> Tensor:
+        return gradient * scale.to(gradient)
+
+    for value in (level.log_snr, level.rate):
+        if value.requires_grad:
+            value.register_hook(scaled)
+
+
+def check_learned_schedule(objective: Objective) -> None:
+    """A learned schedule needs an objective that does not depend on its path, and gradients."""
+    if not is_learned(objective.schedule):
+        return
+    why = None
+    if "real" not in objective.process.traits:
+        why = (
+            f"process {type(objective.process).__name__} draws states, through which no gradient "
+            "reaches the schedule; an adaptive time sampler learns the same from losses"
+        )
+    elif objective.steps is not None:
+        why = "objective.steps: in discrete time the objective itself depends on the path"
+    else:
+        lam = torch.zeros(1, dtype=torch.float64)
+        with torch.no_grad():
+            if objective.weighting(Level.at(lam, objective.process)).isnan().any():
+                why = (
+                    f"weighting {type(objective.weighting).__name__} reads the schedule, so the "
+                    "objective changes with it"
+                )
+    if why:
+        raise IncompatibleError(f"schedule {type(objective.schedule).__name__} is learned: {why}")
