@@ -9,7 +9,7 @@ Stratified uniforms u_i = (u_0 + i/B) mod 1 cover the global batch evenly, with 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 class TimeSampler(ABC):
     """Draws times with their density."""
+
+    paired: ClassVar[bool] = False
+    """Whether every two examples of a training batch are one, seen with mirrored noise."""
 
     @abstractmethod
     def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:

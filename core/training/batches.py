@@ -23,10 +23,17 @@ _AHEAD = 2  # batches being read while one is used
 class Feed:
     """This rank's part of each global batch, on its device."""
 
-    def __init__(self, split: Split, seed: int, total: int, ranks: Ranks) -> None:
+    def __init__(
+        self, split: Split, seed: int, total: int, ranks: Ranks, paired: bool = False
+    ) -> None:
         if len(split) == 0:
             raise ElbowroomError("the data set's train split is empty: there is nothing to learn")
+        if paired and total % 2:
+            raise ElbowroomError(
+                f"train.batch_size: the time sampler looks at examples in pairs, and {total} is odd"
+            )
         self.split, self.seed, self.total, self.ranks = split, seed, total, ranks
+        self.paired = paired
         self.positions = ranks.positions(total)  # [B]
         self._placed = self.positions.to(ranks.device)
         self._reader = ThreadPoolExecutor(1, "elbowroom-feed")
@@ -34,11 +41,13 @@ class Feed:
 
     def rows(self, step: int) -> Tensor:
         """[B] which examples of the split are used at ``step``, on the CPU."""
-        return indices(self.seed, step, self.positions, self.total, len(self.split))
+        each = 2 if self.paired else 1  # looks at an example
+        return indices(self.seed, step, self.positions // each, self.total // each, len(self.split))
 
     def noise(self, step: int) -> Noise:
         """The random numbers of ``step``."""
-        return Noise(self.seed, self._placed, self.total, step)
+        noise = Noise(self.seed, self._placed, self.total, step)
+        return noise.in_pairs() if self.paired else noise
 
     def __call__(self, step: int) -> Batch:
         """The examples of ``step``."""
@@ -69,5 +78,5 @@ def with_labels_dropped(
     """[B] labels, each replaced by "no label" (``classes``) with probability ``share``."""
     if labels is None or classes is None or share == 0:
         return labels
-    dropped = noise.uniform("label-dropout", dtype=torch.float32) < share
+    dropped = noise.unmirrored.uniform("label-dropout", dtype=torch.float32) < share
     return torch.where(dropped, classes, labels)

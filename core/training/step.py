@@ -68,7 +68,8 @@ class Training:
             part_of_average(decay): EMA(model, decay, options.ema_warmup)
             for decay in options.ema_also
         }
-        self.feed = Feed(data.split("train"), seed, options.batch_size, ranks)
+        paired = model.objective.times.paired
+        self.feed = Feed(data.split("train"), seed, options.batch_size, ranks, paired)
         known = boundary(model, data.split("train"), ranks.device)
         self.window = Window(model.schedule, data.spec.dims, ranks, known)
         self.guard = Guard(start, ranks)

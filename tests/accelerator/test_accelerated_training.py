@@ -36,6 +36,8 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"objective__times": "importance"},
     {"objective__times": "adaptive"},
     {"objective__times": "information"},
+    {"objective__times": "antithetic"},
+    {"objective__times": "complementary"},
     {"objective__normalise": "units"},
     {"objective__steps": 10},
     {"train__micro_batch": 3},
