@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from ..contracts.level import Level
+from ..contracts.weighting import positions_of
 from .slack import Slack, cell_widths, slack
 from .survey import ROUNDING, Survey, survey, survey_steps
 
@@ -76,11 +77,13 @@ class Certificate:
     steps: int | None  # of discrete time: then the points are all there is
     fall: Fall | None  # the largest
     slack: Slack | None  # what share of w a bound holds, at what slack; None of a bound
+    positions: tuple[float, float] | None = None  # what the least and the most counting ones count
 
     @property
     def is_bound(self) -> bool:
         """Is the objective a weighted sum of variational bounds, as far as was seen?"""
-        return self.monotone and self.non_negative
+        every = self.positions is None or self.positions[0] > 0
+        return self.monotone and self.non_negative and every
 
     def record(self) -> dict[str, Any]:
         """Plain data, the verdict included."""
@@ -91,7 +94,7 @@ class Certificate:
         """The same in plain words."""
         if self.is_bound:
             tail = "; it grows without bound as t goes to 1" if self.infinite_at_end else ""
-            return f"a bound: w is non-negative and non-decreasing {self.seen}{tail}"
+            return f"a bound: w is non-negative and non-decreasing {self.seen}{tail}{self._counted}"
         faults = []
         if self.fall is not None:
             faults.append(
@@ -100,7 +103,19 @@ class Certificate:
             )
         if not self.non_negative:
             faults.append("w is negative somewhere")
+        if self.positions is not None and not self.positions[0] > 0:
+            faults.append("some positions count nothing")
         return "not a bound: " + " and ".join(faults)
+
+    @property
+    def _counted(self) -> str:
+        if self.positions is None:
+            return ""
+        least, most = (f"{value:.4g}" for value in self.positions)
+        return (
+            f"; positions count {least} to {most}, so the loss is {least} times a weighted sum of "
+            "bounds, and something non-negative"
+        )
 
     @property
     def seen(self) -> str:
@@ -140,6 +155,7 @@ def certify(
         steps=steps,
         fall=fall,
         slack=None if fall is None and non_negative else _slack(seen, steps),
+        positions=_positions(weighting, process),
     )
 
 
@@ -149,6 +165,12 @@ def isotonic_projection(w: Tensor, weight: Tensor | None = None) -> Tensor:
 
     weights = None if weight is None else weight.double().numpy()
     return torch.from_numpy(isotonic_regression(w.double().numpy(), sample_weight=weights))
+
+
+def _positions(weighting: Weighting, process: Process) -> tuple[float, float] | None:
+    """What the least and the most counting positions count."""
+    v = positions_of(weighting, process)
+    return None if v is None else (float(v.min()), float(v.max()))
 
 
 def _fall(seen: Survey) -> Fall | None:

@@ -102,6 +102,11 @@ class Process(ABC):
             raise RuntimeError(f"{type(self).__name__} is not bound to data: call bind(DataSpec)")
         return self._data
 
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of an example; None of a process that is not bound to data."""
+        return None if self._data is None else self._data.shape
+
     def check_schedule(self, schedule: Schedule) -> None:  # noqa: B027  # most take any
         """Raise an IncompatibleError if nothing can be trained or sampled along this schedule."""
 

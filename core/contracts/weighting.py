@@ -16,6 +16,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from ..errors import IncompatibleError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -39,6 +41,13 @@ class Weighting(ABC):
         """An additive term per example, for weightings with learned parameters."""
         return 0.0
 
+    def over_positions(self, shape: tuple[int, ...]) -> Tensor | None:
+        """What each position of an example counts: broadcasts to ``shape``; None: all the same.
+
+        None is negative, and their mean is 1, so that w alone says how large a loss is.
+        """
+        return None
+
     def prepare(self, schedule: Schedule, process: Process, steps: int | None = None) -> Weighting:
         """A form ready for use under this schedule and process (default: itself).
 
@@ -50,3 +59,20 @@ class Weighting(ABC):
         """:meth:`prepare`; in continuous time also where an author's knows no ``steps`` yet."""
         discrete = () if steps is None else (steps,)
         return self.prepare(schedule, process, *discrete)
+
+
+def positions_of(weighting: Weighting, process: Process) -> Tensor | None:
+    """What positions of a process's data count, of the data's shape where the process is bound."""
+    import torch
+
+    shape = process.shape
+    positions = weighting.over_positions(shape or ())
+    if positions is None or shape is None:
+        return positions
+    try:
+        return torch.broadcast_to(positions, shape)
+    except RuntimeError as error:
+        raise IncompatibleError(
+            f"weighting {type(weighting).__name__} weighs positions of shape "
+            f"{list(positions.shape)}, and an example has the shape {list(shape)}"
+        ) from error

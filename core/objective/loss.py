@@ -23,7 +23,7 @@ from ..contracts.normaliser import BatchMean, Normaliser
 from ..contracts.process import Process
 from ..contracts.schedule import Schedule
 from ..contracts.time_sampler import TimeSampler, stratified
-from ..contracts.weighting import Weighting
+from ..contracts.weighting import Weighting, positions_of
 from ..randomness.noise import Noise
 from .learned_schedule import check_learned_schedule, train_for_second_moment
 
@@ -67,6 +67,7 @@ class Objective:
     ) -> Objective:
         """An objective whose weighting and time sampler know what they are used with."""
         weighting = weighting.prepared(schedule, process, options.get("steps"))
+        positions_of(weighting, process)  # they must fit the data
         objective = cls(process, schedule, weighting, times, **options)
         check_learned_schedule(objective)
         return attrs.evolve(objective, times=times.prepare(objective.plain_weight))
@@ -107,7 +108,9 @@ class Objective:
         def total(weight: Tensor, plain: Tensor) -> Tensor:
             return (weight.to(plain.dtype) * plain).flatten(1).sum(1) / density.to(plain.dtype)
 
-        losses = total(weight, plain) + penalty
+        positions = self.weighting.over_positions(tuple(x.shape[1:]))
+        counted = plain if positions is None else plain * positions.to(plain)
+        losses = total(weight, counted) + penalty
         if exact.log_snr.requires_grad:
             train_for_second_moment(exact, losses / plain[0].numel())
         if shares is None:

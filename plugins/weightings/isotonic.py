@@ -53,6 +53,9 @@ class Projection(Weighting):
     of: Weighting
     values: Tensor  # [n] non-decreasing
 
+    def over_positions(self, shape: tuple[int, ...]) -> Tensor | None:
+        return self.of.over_positions(shape)
+
     def plain_weight(self, level: Level) -> Tensor:
         # where w is infinite and elbo_weight 0, their product is what the weighting says it is
         w = self(level)

@@ -44,6 +44,9 @@ class Uncertainty(nn.Module, Weighting):
     def penalty(self, level: Level) -> Tensor:
         return self.log_loss(level.log_snr.reshape(len(level.log_snr), -1).mean(1))
 
+    def over_positions(self, shape: tuple[int, ...]) -> Tensor | None:
+        return self.of.over_positions(shape)
+
     def log_loss(self, log_snr: Tensor) -> Tensor:
         """u at each lambda."""
         place = (log_snr.clamp(-_WIDEST, _WIDEST) + _WIDEST) / (2 * _WIDEST) * (len(self.u) - 1)

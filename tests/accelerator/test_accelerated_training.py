@@ -29,6 +29,7 @@ WEIGHTINGS: tuple[Any, ...] = (
     "balanced",
     "soft-min-snr",
     "uncertainty",
+    {"name": "positions", "of": "sigmoid", "weights": [2.0]},
 )
 OTHERS: tuple[dict[str, Any], ...] = (
     {"objective__times": "uniform"},

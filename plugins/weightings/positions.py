@@ -1,0 +1,46 @@
+"""Some positions count more than others: channels of a picture, tokens of a text.
+
+    loss = w(t) elbo_weight(t) sum_n v_n plain_n
+
+With v the same everywhere this is the weighting ``of`` itself. Every position's part of the loss is
+non-negative, so the objective lies between min(v) and max(v) times that; v is divided by its mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import torch
+from elbowroom import Level, Process, Schedule, Weighting
+from torch import Tensor
+
+
+def _checked(weights: Sequence[float]) -> tuple[float, ...]:
+    if not weights or min(weights) < 0 or not sum(weights) < float("inf") or max(weights) <= 0:
+        raise ValueError("weights: one number or more, none negative, not all zero")
+    return tuple(map(float, weights))
+
+
+@attrs.frozen(kw_only=True)
+class Positions(Weighting):
+    """The weighting ``of``, times ``weights`` along the last dimension of an example."""
+
+    of: Weighting
+    weights: tuple[float, ...] = attrs.field(converter=_checked)
+
+    def prepare(self, schedule: Schedule, process: Process, steps: int | None = None) -> Positions:
+        return attrs.evolve(self, of=self.of.prepared(schedule, process, steps))
+
+    def __call__(self, level: Level) -> Tensor:
+        return self.of(level)
+
+    def plain_weight(self, level: Level) -> Tensor:
+        return self.of.plain_weight(level)
+
+    def penalty(self, level: Level) -> Tensor | float:
+        return self.of.penalty(level)
+
+    def over_positions(self, shape: tuple[int, ...]) -> Tensor:
+        v = torch.tensor(self.weights, dtype=torch.float64)
+        return v / v.mean()
