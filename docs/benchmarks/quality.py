@@ -3,6 +3,8 @@
     elbowroom compare digits train.milestones=[250,500] --vary ... --seeds 3 --out DIR
     python docs/benchmarks/quality.py DIR --out docs/images/quality.png
 
+Comparisons made apart are drawn together with a name each: ``masked=DIR gaussian=DIR``.
+
 Prints Markdown tables: the figures at the end (marked where they are vacuous, worse than those of a
 model that knows nothing), what they differ by from the first model's with the
 same seed, and figures at each milestone. Draws FID against training steps, a panel for each value
@@ -139,36 +141,51 @@ def draw(groups: list[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def show_samples(results: dict[str, Any], folder: Path, path: Path) -> None:
+def show_samples(groups: list[dict[str, Any]], path: Path) -> None:
     """The first samples of one run of each group, none picked."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.image import imread
 
-    runs = {point["name"]: point["folder"] for point in results["points"]}
-    shown_groups = [group for group in results["groups"] if group["shown"]]
+    shown_groups = [group for group in groups if group["shown"]]
     figure = Figure(figsize=(12, 0.5 + 1.9 * -(-len(shown_groups) // 2)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(-(-len(shown_groups) // 2), 2, squeeze=False).ravel()
     for panel in axes:
         panel.axis("off")
     for panel, group in zip(axes, shown_groups, strict=False):
-        picture = imread(folder / runs[group["shown"]] / "evaluation" / "samples.png")
+        picture = imread(group["folder"] / "evaluation" / "samples.png")
         panel.imshow(picture, cmap="gray", interpolation="nearest")
         panel.set_title(plain(group["label"]), fontsize=10)
     figure.savefig(path, dpi=90)
 
 
+def read(given: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The results in ``DIR`` or ``name=DIR``, and its finished groups under that name."""
+    name, _, place = given.rpartition("=")
+    folder = Path(place)
+    results = json.loads((folder / "results.json").read_text("utf-8"))
+    runs = {point["name"]: folder / point["folder"] for point in results["points"]}
+    groups = [group for group in results["groups"] if group["finished"]]
+    for group in groups:
+        group["folder"] = runs.get(group["shown"])
+        if name:
+            group["label"] = f"{name} · {group['label']}"
+            group["values"] = {"": name, **group["values"]}
+    return results, groups
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("comparison", type=Path, help="the folder of a comparison")
+    parser.add_argument("comparison", nargs="+", help="the folder of a comparison, or NAME=FOLDER")
     parser.add_argument("--out", type=Path, help="a PNG of FID against training steps")
     parser.add_argument("--samples", type=Path, help="a PNG of samples side by side")
     options = parser.parse_args()
-    results = json.loads((options.comparison / "results.json").read_text("utf-8"))
-    groups = [group for group in results["groups"] if group["finished"]]
+    found = [read(given) for given in options.comparison]
+    groups = [group for _, those in found for group in those]
     figures(groups)
-    differences(results)
+    for results, _ in found:
+        differences(results)
     if any(group["milestones"] for group in groups):
         for name in ("fid_train", "fid_test", "bits_per_dim"):
             print(f"\n{name}")
@@ -176,7 +193,7 @@ def main() -> None:
     if options.out:
         draw(groups, options.out)
     if options.samples:
-        show_samples(results, options.comparison, options.samples)
+        show_samples(groups, options.samples)
 
 
 if __name__ == "__main__":
