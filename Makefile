@@ -11,9 +11,16 @@ TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 .PHONY: demo test test-all test-chaos lint types format docs clean
 
 demo: $(STAMP)
+	@echo "Four models of 8x8 digits, gaussian and masked noise, each with two weightings, are trained"
+	@echo "and measured alike: about three minutes on two idle cores. Ctrl-C stops; make demo goes on."
 	$(BIN)/elbowroom compare digits train.steps=250 train.log_every=10 train.evaluate_every=125 \
 		sampler.steps=32 --vary process=gaussian,masked --vary weighting=elbo,sigmoid \
 		--samples 500 --jobs $(JOBS) --out demo
+	@echo
+	@echo "Look at demo/report.html: samples of all four side by side, curves, what each figure means."
+	@echo "Next: $(BIN)/elbowroom weighting edm --process masked --project   is it a bound? its repair"
+	@echo "      $(BIN)/elbowroom train digits process=gaussian --out runs/mine   a longer run of one"
+	@echo "      $(BIN)/elbowroom new-plugin my-weighting --kind weighting   a package of your own"
 
 test: lint types
 	$(TEST) -m "not slow"
