@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from .runs.ranks import Ranks, process_group
     from .runs.run_error import RunError
     from .sampling.drawing import Labels, draw
+    from .sampling.filmstrip import Filmstrip, save_small_png
     from .sampling.picture import has_picture, pixels, save_png, tiled
     from .sampling.write import sample_run
     from .training.run import reproduce
@@ -173,6 +174,7 @@ _PUBLIC = {
     "runs.load": "Loaded load_run",
     "runs.ranks": "Ranks process_group",
     "sampling.drawing": "Labels draw",
+    "sampling.filmstrip": "Filmstrip save_small_png",
     "sampling.picture": "has_picture pixels save_png tiled",
     "sampling.write": "sample_run",
     "training.run": "reproduce",
@@ -216,6 +218,7 @@ __all__ = [
     "EvenGrid",
     "Exporter",
     "FeatureNetwork",
+    "Filmstrip",
     "Frame",
     "Grid",
     "Guidance",
@@ -343,6 +346,7 @@ __all__ = [
     "sample_run",
     "save",
     "save_png",
+    "save_small_png",
     "seed_generators",
     "settled",
     "slack_on_run",

@@ -48,11 +48,11 @@ class Filmstrip:
         return self.columns * self.rows
 
     def class_names(self) -> list[list[str]] | None:
-        """What is shown, row by row, with every class in turn; None where classes have no names."""
+        """What is shown, row by row, with every class in turn; None where there are no classes."""
         data = self._data
-        if data.names is None:
+        if data.classes is None:
             return None
-        turn = [data.class_name(k % len(data.names)) for k in range(self.count)]
+        turn = [data.class_name(k % data.classes) for k in range(self.count)]
         return [turn[k : k + self.columns] for k in range(0, self.count, self.columns)]
 
     def sheet(self) -> Sheet:

@@ -86,7 +86,7 @@ def compare(
     ] = False,
     json: JSON = False,
 ) -> None:
-    """Train and evaluate a grid of configs; a table, results.json, results.csv and report.html.
+    """Train and evaluate a grid of configs; a table, report.html, and results in files.
 
     Finished points are not run again; after an interruption the same command goes on.
 
@@ -253,9 +253,11 @@ def print_results(results: Mapping[str, Any]) -> None:
     """The table of groups, what failed, where budgets differ, and the paper's rows if asked for."""
     from rich.text import Text
 
+    from .presentation import legend
+
     out = console()
     out.print(_measurements_table(results))
-    out.print(Text(_legend(results), style="dim"))
+    out.print(Text(legend(results), style="dim"))
     for point in results["points"]:
         if point["status"] != "finished":
             style = "red" if point["status"] == "failed" else "yellow"
@@ -325,25 +327,6 @@ def _cell(column: Column, measurement: Mapping[str, Any] | None, *, bold: bool) 
     tail = "" if spread is None else f"\u00a0±\u00a0{spread}"
     mark = "\u00a0†" if measurement.get("vacuous") else ""
     return Text.assemble((value, "bold" if bold else ""), (tail, "dim"), (mark, "red"))
-
-
-def _legend(results: Mapping[str, Any]) -> str:
-    from .presentation import condition_of
-
-    several = len(results["seeds"]) > 1
-    spread = (
-        f"±: standard deviation over {len(results['seeds'])} seeds"
-        if several
-        else "±: standard error of the measurement, one seed"
-    )
-    asked, condition = results["protocol"], condition_of(results)
-    spread += f"; {condition}" if condition else ""
-    marked = any(f.get("vacuous") for g in results["groups"] for f in g["figures"].values())
-    vacuous = "; †: vacuous, worse than knowing nothing" if marked else ""
-    return (
-        f"{spread}{vacuous}; {asked['samples']} samples, seed {asked['seed']}, EMA weights of the "
-        f"{asked['checkpoint']} checkpoint; real data: the test split in the samples' place"
-    )
 
 
 def _budget_words(budgets: Mapping[str, Any]) -> Any:

@@ -95,3 +95,21 @@ def knows_nothing_words(results: Mapping[str, Any]) -> str:
         if "knows_nothing" in measurement["of"]
     )
     return ": ".join(["knows nothing", *([", ".join(words)] if words else [])])
+
+
+def legend(results: Mapping[str, Any]) -> str:
+    """What stands below a table: what ± and † are, and how all was measured."""
+    several = len(results["seeds"]) > 1
+    spread = (
+        f"±: standard deviation over {len(results['seeds'])} seeds"
+        if several
+        else "±: standard error of the measurement, one seed"
+    )
+    asked, condition = results["protocol"], condition_of(results)
+    spread += f"; {condition}" if condition else ""
+    marked = any(f.get("vacuous") for g in results["groups"] for f in g["figures"].values())
+    vacuous = "; †: vacuous, worse than knowing nothing" if marked else ""
+    return (
+        f"{spread}{vacuous}; {asked['samples']} samples, seed {asked['seed']}, EMA weights of the "
+        f"{asked['checkpoint']} checkpoint; real data: the test split in the samples' place"
+    )

@@ -7,6 +7,7 @@
     differences  each group less the first, seed by seed
     budgets      what is the same for all, and where groups differ
     paper        rows quoted from the paper, if they were asked for
+    data         each data set, with its options and a picture of real examples (real_data.py)
 
 ``results.json`` holds all of it; the report and every table are made from it alone.
 """

@@ -1,4 +1,4 @@
-"""``results.json`` and ``results.csv`` of a comparison."""
+"""The files of a comparison: ``results.json``, and its tables as CSV, LaTeX and Markdown."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from elbowroom import (
     write_atomically,
 )
 
+from .typeset import FORMS
+
 
 def write_results(results: Mapping[str, Any], out: Path) -> dict[str, Path]:
-    """results.json and results.csv."""
+    """results.json and results.csv, and the table of measurements as LaTeX and Markdown."""
     paths = {"json": out / "results.json", "csv": out / "results.csv"}
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -24,6 +26,9 @@ def write_results(results: Mapping[str, Any], out: Path) -> dict[str, Path]:
         raise ElbowroomError(f"cannot write to {out}: {error.strerror}") from error
     write_atomically(paths["json"], json.dumps(results, indent=1, allow_nan=False).encode())
     write_atomically(paths["csv"], as_csv(results).encode())
+    for name, form in FORMS.items():
+        paths[Path(name).suffix[1:]] = out / name
+        write_atomically(out / name, form(results).encode())
     return paths
 
 

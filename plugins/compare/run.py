@@ -25,6 +25,7 @@ from elbowroom import (
 
 from .axes import Axis
 from .comparison import Cell, Comparison, refuse_broken
+from .real_data import show_data
 from .report import write_report
 from .results import collect
 from .results_files import write_results
@@ -114,6 +115,7 @@ def run_cells(
     made: Launcher = named_component("launcher", launcher, path="launcher").build()
     states = run_comparison(comparison, cells, made, jobs, watch)
     results = collect(comparison, cells, states, paper=paper)
+    results["data"] = show_data(cells, comparison.out)
     paths = write_results(results, comparison.out)
     paths["report"] = write_report(results, comparison.out)
     return Compared(results, paths, states)

@@ -59,6 +59,7 @@ def results(
         "protocol": {"samples": 100, "seed": 0, "checkpoint": "last", "metrics": []},
         "points": points, "groups": groups, "display": DISPLAY,
         "differences": differences(groups, points),
+        "data": [{"name": "digits", "options": {"path": NASTY}, "models": list(labels)}],
         "budgets": budgets(groups), "paper": _paper(groups) if paper else None,
     }  # fmt: skip
 
@@ -98,6 +99,8 @@ def _group(k: int, label: str, same: list[dict[str, Any]]) -> dict[str, Any]:
         "train_bits_per_dim": [steps, [30.0 / s + 2 for s in steps]],
         "elbo_by_level": [levels, [math.exp(-(x**2) / 4) for x in levels]],
         "loss_by_level": [levels, [0.0 if x < 0 else math.exp(-x) for x in levels]],
+        "smoothed": {"loss": [steps, [100.0 / s + k for s in steps], [20.0 / s for s in steps]]},
+        "errors": {"elbo_by_level": [levels, [0.05 for _ in levels]]},
     }
     done = point["status"] == "finished"
     return {

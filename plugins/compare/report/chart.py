@@ -22,6 +22,7 @@ class Series:
     x: Sequence[float]
     y: Sequence[float | None]
     dots: bool = False  # few values: show each
+    band: Sequence[float] | None = None  # how far it reaches above and below each value
 
 
 @attrs.frozen
@@ -65,6 +66,10 @@ class Axis:
             part = (value - self.low) / (self.high - self.low)
         return self.start + part * (self.end - self.start)
 
+    def clipped(self, value: float) -> float:
+        """The pixel of a value, or of the end of the axis that it lies beyond."""
+        return self.place(min(max(value, self.low), self.high))
+
     def holds(self, value: float | None) -> bool:
         """Can the value be drawn?"""
         if value is None or not math.isfinite(value):
@@ -104,11 +109,12 @@ def short(value: float) -> str:
 
 @attrs.frozen
 class Line:
-    """A series in pixels: polylines between gaps, and dots where values are few."""
+    """A series in pixels: polylines between gaps, dots where values are few, and its band."""
 
     colour: int
     polylines: Sequence[str]
     dots: Sequence[tuple[str, str]]
+    band: str = ""
 
     @classmethod
     def of(cls, one: Series, x_axis: Axis, y_axis: Axis) -> Line:
@@ -121,7 +127,19 @@ class Line:
                 runs.append([])
         lines = [" ".join(",".join(place) for place in run) for run in runs if run]
         dots = [place for run in runs for place in run if one.dots or len(run) == 1]
-        return cls(one.colour, lines, dots)
+        return cls(one.colour, lines, dots, _band(one, x_axis, y_axis))
+
+
+def _band(one: Series, x_axis: Axis, y_axis: Axis) -> str:
+    """The polygon around a line: along its upper edge, and back along the lower."""
+    wide = [
+        (f"{x_axis.place(x):.1f}", y - half, y + half)
+        for x, y, half in zip(one.x, one.y, one.band or (), strict=one.band is not None)
+        if y is not None and y_axis.holds(y)
+    ]
+    upper = [f"{x},{y_axis.clipped(top):.1f}" for x, _, top in wide]
+    lower = [f"{x},{y_axis.clipped(low):.1f}" for x, low, _ in reversed(wide)]
+    return " ".join(upper + lower)
 
 
 @attrs.frozen

@@ -65,14 +65,14 @@ def curves(results: Mapping[str, Any]) -> dict[str, Any]:
     charts, data = [], {}
     for name, title, x_title, y_title, words in (*_milestone_charts(results), *_CHARTS):
         series = [
-            _series(k, group["label"], group["curves"][name])
+            _series(k, group["label"], name, group["curves"])
             for k, group in enumerate(results["groups"])
             if group["curves"].get(name)
         ]
         drawn = chart(title, x_title, y_title, series, may_bend=name != "elbo_by_level")
         if drawn is not None:
             data[name] = [[one.label, one.colour, list(one.x), list(one.y)] for one in series]
-            charts.append(Drawn(name, drawn, words))
+            charts.append(Drawn(name, drawn, words + _about_noise(name, results["groups"])))
     return {"charts": charts, "data": data}
 
 
@@ -85,6 +85,27 @@ def _milestone_charts(results: Mapping[str, Any]) -> list[tuple[str, str, str, s
     ]
 
 
-def _series(k: int, label: str, curve: Sequence[Sequence[float]]) -> Series:
-    x, y = curve
-    return Series(label, k, x, y, dots=len(x) < 12)
+def _series(k: int, label: str, name: str, curves: Mapping[str, Any]) -> Series:
+    """A curve, smoothed if it was logged often, with a band where its noise is known."""
+    if smoothed := _of(curves, "smoothed", name):
+        x, y, band = smoothed
+        return Series(label, k, x, y, band=band)
+    x, y = curves[name]
+    errors = _of(curves, "errors", name)
+    return Series(label, k, x, y, dots=len(x) < 12, band=None if errors is None else errors[1])
+
+
+def _about_noise(name: str, groups: Sequence[Mapping[str, Any]]) -> str:
+    """What the line and its band are, where they are more than the values."""
+    if any(_of(group["curves"], "smoothed", name) for group in groups):
+        return (
+            " Smoothed: the line is the mean of the values logged within 2.5 % of the training "
+            "before and after, the band their standard deviation, most of it noise of the estimate."
+        )
+    if any(_of(group["curves"], "errors", name) for group in groups):
+        return " Band: ± a standard error of that mean."
+    return ""
+
+
+def _of(curves: Mapping[str, Any], part: str, name: str) -> Any:
+    return (curves.get(part) or {}).get(name)

@@ -16,6 +16,7 @@ from elbowroom import write_atomically
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from ..presentation import paper_columns
+from ..real_data import data_words
 from .curves import curves
 from .samples import samples
 from .tables import amount, details, differences, measurements
@@ -87,9 +88,8 @@ def _title(results: Mapping[str, Any]) -> str:
 def _summary(results: Mapping[str, Any]) -> list[str]:
     points, seeds = results["points"], len(results["seeds"])
     done = sum(point["status"] == "finished" for point in points)
-    data = (results["budgets"]["same"].get("data") or "").split(",")[0]
     return [
-        *([f"data: {data}"] if data else []),
+        *data_words(results.get("data", ())),
         f"{len(results['groups'])} models",
         f"{seeds} seed{'s' if seeds > 1 else ''} each",
         f"{done} of {len(points)} runs finished",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,28 @@ import attrs
 
 @attrs.frozen
 class Card:
-    """The picture of a group."""
+    """A picture of samples, or of real examples."""
 
-    colour: int
+    colour: int | None  # of the group; None: no model's
     label: str
-    seed: int
+    alt: str
     picture: str  # an address with the picture in it
     width: int
     height: int
     frames: int
-    classes: str
+    columns: Sequence[str]  # the class of each column, where all of it is of one
+    classes: str  # else what is where
 
     @classmethod
     def of(
-        cls, colour: int, label: str, seed: int, picture: str, reverse: Mapping[str, Any]
+        cls, colour: int | None, label: str, alt: str, picture: str, sizes: Mapping[str, Any]
     ) -> Card:
-        """With the sizes that its evaluation wrote down."""
-        width, height, frames = (int(reverse[key]) for key in ("width", "height", "frames"))
-        words = class_words(reverse.get("classes"))
-        return cls(colour, label, seed, picture, width, height, frames, words)
+        """With the sizes that were written down beside it."""
+        width, height, frames = (int(sizes.get(key, 1)) for key in ("width", "height", "frames"))
+        rows = sizes.get("classes")
+        return cls(
+            colour, label, alt, picture, width, height, frames, in_columns(rows), in_rows(rows)
+        )
 
 
 def samples(results: Mapping[str, Any], out: Path) -> dict[str, Any]:
@@ -47,16 +50,33 @@ def samples(results: Mapping[str, Any], out: Path) -> dict[str, Any]:
         wide = wide and size["width"] > 1.5 * size["height"]
         for file, cards in (("samples.png", grids), ("reverse.png", filmstrips)):
             if picture := _picture(folder / file):
-                cards.append(Card.of(k, group["label"], point["seed"], picture, size))
+                alt = f"samples of {group['label']}, seed {point['seed']}"
+                cards.append(Card.of(k, group["label"], alt, picture, size))
+    grids = [*real(results, out), *grids] if grids else []
     return {"grids": grids, "reels": filmstrips, "layout": "cards" if wide else "cards square"}
 
 
-def class_words(rows: Any) -> str:
-    """What the pictures were asked to show: a name for each column, or row after row."""
-    if not rows:
+def real(results: Mapping[str, Any], out: Path) -> list[Card]:
+    """What samples should look like: examples of each data set, in the samples' order."""
+    cards, data = [], results.get("data", ())
+    for one in data:
+        if "picture" in one and (picture := _picture(out / one["picture"])):
+            label = f"real: {one['name']}, {one['split']} split"
+            label += f" ({', '.join(one['models'])})" if len(data) > 1 else ""
+            cards.append(Card.of(None, label, f"real examples of {one['name']}", picture, one))
+    return cards
+
+
+def in_columns(rows: Any) -> list[str]:
+    """The class of each column; empty where rows differ."""
+    same = rows and all(row == rows[0][: len(row)] for row in rows)
+    return list(rows[0]) if same else []
+
+
+def in_rows(rows: Any) -> str:
+    """What is shown, row after row; empty where columns say it."""
+    if not rows or in_columns(rows):
         return ""
-    if all(row == rows[0][: len(row)] for row in rows):
-        return f"columns: {', '.join(rows[0])}"
     return "row by row: " + "; ".join(", ".join(row) for row in rows)
 
 

@@ -8,16 +8,18 @@ from html import unescape
 from html.parser import HTMLParser
 
 import pytest
+import torch
 from elbowroom.plugins.compare.report import page, write_report
 from elbowroom.plugins.compare.report.chart import Axis, Series, chart
 from elbowroom.plugins.compare.report.page import templates
+from elbowroom.sampling.filmstrip import save_small_png
 from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from tests.helpers.reporting import NASTY, results
 
-EMPTY = {"meta", "input", "img", "br", "line", "path", "polyline", "circle"}
+EMPTY = {"meta", "input", "img", "br", "line", "path", "polyline", "polygon", "circle"}
 
 
 class Reader(HTMLParser):
@@ -167,8 +169,37 @@ def test_classes_are_named_below_the_pictures(tmp_path):
     first, second = (point["reverse"] for point in made["points"])
     first["classes"], second["classes"] = [["<script>", "cat"], ["<script>"]], [["a", "b"], ["b"]]
     text = page(made, tmp_path)
-    assert text.count("<span>columns: &lt;script&gt;, cat</span>") == 2
+    assert text.count("<span>&lt;script&gt;</span><span>cat</span></div>") == 2
     assert text.count("<span>row by row: a, b; b</span>") == 2
+
+
+def test_the_data_are_named_as_the_config_names_them(tmp_path):
+    """At the top: name and chosen options, a path among them, and nothing else."""
+    text = page(results(tmp_path), tmp_path)
+    summary = unescape(re.search(r'<p class="summary">(.*?)</p>', text).group(1))
+    assert summary.startswith(f"data: digits (path: {NASTY}) · 2 models")
+
+
+def test_real_examples_stand_before_the_samples(tmp_path):
+    """One card for each data set whose picture is there, with the same classes below it."""
+    made = results(tmp_path)
+    assert not read(page(made, tmp_path)).all("figure", **{"class": "real"})
+    save_small_png(torch.zeros(10, 20, 3, dtype=torch.uint8), tmp_path / "real.png")
+    shown = {"picture": "real.png", "split": "test", "width": 20, "height": 10}
+    made["data"][0] |= {**shown, "classes": [["a", "b"], ["a", "b"]]}
+    text = page(made, tmp_path)
+    assert len(read(text).all("figure", **{"class": "real"})) == 1
+    assert "<span>a</span><span>b</span></div>" in text
+    assert text.index("real: digits, test split") < text.index("samples of gaussian")
+
+
+def test_a_noisy_curve_says_how_it_was_smoothed(tmp_path):
+    """A band around it, and a sentence that tells the noise from the model; others have neither."""
+    text = page(results(tmp_path), tmp_path)
+    charts = dict(re.findall(r'data-chart="(\w+)">(.*?)</figure>', text, re.DOTALL))
+    assert "polygon" in charts["loss"] and "Smoothed: " in charts["loss"]
+    assert "polygon" in charts["elbo_by_level"] and "standard error" in charts["elbo_by_level"]
+    assert "polygon" not in charts["bits_per_dim"] and "Band" not in charts["bits_per_dim"]
 
 
 # -- templates
@@ -203,10 +234,9 @@ def test_a_slip_in_a_template_is_an_error():
 )
 def test_every_line_stays_inside_its_frame(values, may_bend):
     """Whatever the values, points and ticks lie where they can be seen."""
-    drawn = chart(
-        "c", "x", "y", [Series("s", 0, list(range(len(values))), values)], may_bend=may_bend
-    )
-    for points in drawn.lines[0].polylines:
+    line = Series("s", 0, list(range(len(values))), values, band=[3 * v for v in values])
+    drawn = chart("c", "x", "y", [line], may_bend=may_bend)
+    for points in (*drawn.lines[0].polylines, drawn.lines[0].band):
         for pair in points.split():
             x, y = map(float, pair.split(","))
             assert 40 <= x <= 440 and 20 <= y <= 240
