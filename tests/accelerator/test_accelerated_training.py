@@ -29,6 +29,7 @@ WEIGHTINGS: tuple[Any, ...] = (
     "balanced",
     "soft-min-snr",
     "uncertainty",
+    {"name": "moving", "begin": "sigmoid", "end": "elbo", "over": 3},
     {"name": "positions", "of": "sigmoid", "weights": [2.0]},
 )
 OTHERS: tuple[dict[str, Any], ...] = (
