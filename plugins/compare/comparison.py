@@ -4,7 +4,8 @@
       points/NAME/     a normal run each, named by its values
       jobs/NAME/       what was asked of it, how far it is, how it ended (see point.py)
       results.json     everything that was found (see results.py)
-      results.csv      one line a point
+      results.csv      one line a point; results.tex and results.md the table of measurements
+      frontier-*.svg   quality against what it costs, where that is varied; the same as .png
       report.html      the same to be looked at (elbowroom.plugins.compare.report)
 
 What is finished is not run again; what failed is shown with its reason while the others go on; what

@@ -38,6 +38,12 @@ def condition_of(results: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
+def is_ranked(results: Mapping[str, Any], name: str) -> bool:
+    """Is more or less of it better, and is that what models are compared by?"""
+    ways = {g["figures"][name]["better"] for g in results["groups"] if name in g["figures"]}
+    return len(ways) == 1 and None not in ways and _display(results, name).ranked
+
+
 def best_of(results: Mapping[str, Any]) -> dict[str, int]:
     """Measurement -> the group that does best in it; none where they cannot be ranked.
 
@@ -52,10 +58,8 @@ def best_of(results: Mapping[str, Any]) -> dict[str, int]:
             and group["figures"][name]["mean"] is not None
             and not group["figures"][name].get("vacuous")
         }
-        ways = {better for _, better in said.values()}
-        ranked = len(ways) == 1 and None not in ways and _display(results, name).ranked
-        if len(said) > 1 and ranked:
-            choose = min if ways == {"lower"} else max
+        if len(said) > 1 and is_ranked(results, name):
+            choose = min if {better for _, better in said.values()} == {"lower"} else max
             best[name] = choose(said, key=lambda k: said[k][0])
     return best
 

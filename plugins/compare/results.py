@@ -6,6 +6,7 @@
     display      measurement -> its title and where it is shown, as its metric says
     differences  each group less the first, seed by seed
     budgets      what is the same for all, and where groups differ
+    frontiers    quality against network calls, and against training compute (frontiers.py)
     paper        rows quoted from the paper, if they were asked for
     data         each data set, with its options and a picture of real examples (real_data.py)
 
@@ -31,6 +32,7 @@ from elbowroom import (
 
 from .comparison import Cell, Comparison
 from .differences import differences
+from .frontiers import Operations, asks_for_operations, frontiers
 from .loss_curves import curves_of, weighting_of
 from .paper_table import OURS, ROWS, SETTING
 from .running import State
@@ -48,7 +50,8 @@ def collect(
     """Everything that is known of a comparison."""
     points = [_point(comparison, cell, states[cell.name]) for cell in cells]
     groups = [_group(same) for same in _by_values(cells, points)]
-    return finite(  # type: ignore[no-any-return]  # plain data in, plain data out
+    _add_operations(comparison, groups, cells)
+    found = finite(
         {
             "format": FORMAT,
             "elbowroom": metadata.version("elbowroom"),
@@ -66,6 +69,18 @@ def collect(
             "paper": _paper(groups) if paper else None,
         }
     )
+    return {**found, "frontiers": frontiers(found)}
+
+
+def _add_operations(
+    comparison: Comparison, groups: Sequence[dict[str, Any]], cells: Sequence[Cell]
+) -> None:
+    """What a training step of each group takes, where training compute is compared."""
+    configs = [cell.point.config if cell.point else None for cell in cells[:: comparison.seeds]]
+    if asks_for_operations([axis.key for axis in comparison.axes], configs):
+        count = Operations()
+        for group, config in zip(groups, configs, strict=True):
+            group["step_flops"] = count.of_step(config)
 
 
 def _varied(comparison: Comparison) -> str:

@@ -25,6 +25,7 @@ from elbowroom import (
 
 from .axes import Axis
 from .comparison import Cell, Comparison, refuse_broken
+from .frontier_plots import write_frontiers
 from .real_data import show_data
 from .report import write_report
 from .results import collect
@@ -39,7 +40,7 @@ class Compared:
     """What a comparison found, and where it was written."""
 
     results: Mapping[str, Any]  # the content of results.json
-    paths: Mapping[str, Path]  # "results", "table" and "report"
+    paths: Mapping[str, Path]  # "json", "csv", "tex", "md", "report", and plots by their names
     states: Mapping[str, State]  # how each point ended
 
 
@@ -117,5 +118,6 @@ def run_cells(
     results = collect(comparison, cells, states, paper=paper)
     results["data"] = show_data(cells, comparison.out)
     paths = write_results(results, comparison.out)
+    paths |= write_frontiers(results, comparison.out)
     paths["report"] = write_report(results, comparison.out)
     return Compared(results, paths, states)

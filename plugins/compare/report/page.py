@@ -18,7 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from ..presentation import paper_columns
 from ..real_data import data_words
 from .curves import curves
-from .samples import samples
+from .samples import frontier_cards, samples
 from .tables import amount, details, differences, measurements
 from .weightings import weightings
 
@@ -52,6 +52,7 @@ def page(results: Mapping[str, Any], out: Path) -> str:
         unfinished=unfinished(results),
         samples=samples(results, out),
         curves=curves(results),
+        frontiers=frontier_cards(results, out),
         weightings=weightings(results),
         equal=", ".join(f"{k} {amount(v)}" for k, v in results["budgets"]["same"].items()),
         paper_columns=paper_columns(results),

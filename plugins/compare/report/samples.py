@@ -1,4 +1,4 @@
-"""Samples side by side, and the slider that scrubs through their reverse processes."""
+"""Pictures on the page: samples side by side, their reverse processes, plots of frontiers."""
 
 from __future__ import annotations
 
@@ -67,6 +67,15 @@ def real(results: Mapping[str, Any], out: Path) -> list[Card]:
     return cards
 
 
+def frontier_cards(results: Mapping[str, Any], out: Path) -> list[tuple[str, str]]:
+    """(what quality is against, the plot's address) of each frontier."""
+    return [
+        (one["title"], picture)
+        for one in results.get("frontiers", ())
+        if (picture := _picture(out / f"frontier-{one['cost']}.svg", "svg+xml"))
+    ]
+
+
 def in_columns(rows: Any) -> list[str]:
     """The class of each column; empty where rows differ."""
     same = rows and all(row == rows[0][: len(row)] for row in rows)
@@ -80,8 +89,8 @@ def in_rows(rows: Any) -> str:
     return "row by row: " + "; ".join(", ".join(row) for row in rows)
 
 
-def _picture(path: Path) -> str | None:
+def _picture(path: Path, form: str = "png") -> str | None:
     try:
-        return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+        return f"data:image/{form};base64," + base64.b64encode(path.read_bytes()).decode()
     except OSError:
         return None
