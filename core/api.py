@@ -133,12 +133,14 @@ def train(
     *,
     device: str | None = None,
     without: Collection[str] = (),
+    go_on: bool = False,
     **options: Any,
 ) -> RunResult:
     """Train a model in the new run folder ``out``; afterwards it has the averaged weights.
 
     ``model`` may also be a config, as for :func:`assemble`. Keywords are options of the config's
-    section ``train``; ``without`` names observers that shall not be told (``console``).
+    section ``train``; ``without`` names observers that shall not be told (``console``). With
+    ``go_on`` a run of the same config that has begun there is gone on with.
     """
     from .objective.diffusion import Diffusion
     from .runs.checkpoint import load_weights
@@ -146,12 +148,15 @@ def train(
     from .training import run
 
     if not isinstance(model, Diffusion):
-        return run.train(_changed(load_config(model), options), out, device=device, without=without)
+        config = _changed(load_config(model), options)
+        return run.train(config, out, device=device, without=without, go_on=go_on)
     config = _changed(parts_of(model).config, options)
     parts = _lasting(attrs.evolve(parts_of(model), config=config))
     config = parts.config
     _warn_of_main(config)
-    result = run.train(config, out, built=(parts, model), device=device, without=without)
+    result = run.train(
+        config, out, built=(parts, model), device=device, without=without, go_on=go_on
+    )
     latest = RunFolder(Path(out)).latest()
     if latest is not None:
         load_weights(model, latest)

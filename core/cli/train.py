@@ -29,6 +29,10 @@ def train(
         Path | None,
         typer.Option(metavar="RUN", help="Go on with a run; train.steps and logging may change."),
     ] = None,
+    go_on: Annotated[
+        bool,
+        typer.Option("--go-on", help="With --out: a run that has begun there is gone on with."),
+    ] = False,
     restart: Annotated[
         bool,
         typer.Option("--restart", help="With --resume: a run that lost its checkpoints, from 0."),
@@ -47,28 +51,35 @@ def train(
     """
     from ..config.sections import load_config
     from ..errors import ConfigError
-    from ..training.run import resume as go_on
-    from ..training.run import train as begin
+    from ..training import run
 
     hushed = frozenset(without or ())
     if resume is not None:
-        if out is not None:
-            raise ConfigError("--out and --resume exclude each other: a run goes on where it is")
+        if out is not None or go_on:
+            raise ConfigError("--out and --go-on exclude --resume: a run goes on where it is")
         changes = tuple(([config] if config else []) + (overrides or []))
         if config and "=" not in config:
             raise ConfigError(f"--resume takes its config from {resume}: leave {config!r} out")
-        result = go_on(resume, changes, device=device, without=hushed, trust=trust, restart=restart)
+        result = run.resume(
+            resume, changes, device=device, without=hushed, trust=trust, restart=restart
+        )
     else:
         if trust:
             raise ConfigError("--trust is for --resume: a CONFIG is your own word already")
+        if go_on and out is None:
+            raise ConfigError("--go-on looks for a run to go on with: say where with --out RUN")
         if restart:
             raise ConfigError("--restart is for a run that lost its checkpoints: add --resume RUN")
         if config is None:
             raise ConfigError("a CONFIG is missing: a YAML file, a preset's name, or --resume RUN")
         _warn_of_a_cpu(config, device)
         folder = out or default_folder(config)
-        result = begin(
-            load_config(config, tuple(overrides or ())), folder, device=device, without=hushed
+        result = run.train(
+            load_config(config, tuple(overrides or ())),
+            folder,
+            device=device,
+            without=hushed,
+            go_on=go_on,
         )
     _tell(result, json)
     if result.exit_code:

@@ -30,6 +30,8 @@ from .loop import RunResult, Start, check_run, fit_checked
 from .observers import Observers
 from .step import Training
 
+_PATIENCE = 120.0  # seconds for another process to leave the folder
+
 
 def train(
     config: Config,
@@ -38,13 +40,18 @@ def train(
     built: tuple[Parts, Diffusion] | None = None,
     device: str | None = None,
     without: Collection[str] = (),
+    go_on: bool = False,
 ) -> RunResult:
     """Run a config in the new folder ``out``; ``without`` names observers that are not told.
 
-    ``built`` is what the config describes, where it is there already. Under ``torchrun`` every rank
-    calls this.
+    ``built`` is what the config describes, where it is there already. With ``go_on`` a run of this
+    config that has begun there is gone on with: the same call begins a job and begins it again.
+    Under ``torchrun`` every rank calls this.
     """
     to_plain(config)  # what cannot be written down cannot be resumed
+    if go_on and _has_begun(Path(out)):
+        data = None if built is None else built[0].data
+        return resume(out, config=config, data=data, device=device, without=without)
     with process_group(device) as ranks:
         return _begin(config, built, Path(out), ranks, without)
 
@@ -86,6 +93,19 @@ def resume(
             )
     with process_group(device) as ranks:
         return _go_on(now, then, opened, ranks, without, restart=restart, data=data)
+
+
+def _has_begun(out: Path) -> bool:
+    """Is there a run in the folder? One that still saves itself, or ends, is waited for."""
+    folder = RunFolder(out)
+
+    def look() -> bool:
+        with folder.locked(_PATIENCE) if folder.has_begun else contextlib.nullcontext():
+            return folder.has_begun
+
+    with process_group("cpu") as ranks:
+        begun: bool = ranks.first(look)  # for all: another rank may be late, and see more
+        return begun
 
 
 # Models live in these functions, so that none is left when the ranks part.

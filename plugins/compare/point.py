@@ -44,7 +44,6 @@ from elbowroom import (
     read_json,
     remember_code,
     replace_file,
-    resume,
     to_plain,
     train,
 )
@@ -186,13 +185,10 @@ def run_point(job: Path) -> int:
         return _under_torchrun(job, point.ranks)
     remember_code(point.config)  # also where another machine has trained it
     with process_group("cpu") as ranks:  # what one rank finds before another has changed it
-        needs_training, begun = ranks.first(lambda: _ready(point, job))
+        needs_training = ranks.first(lambda: _ready(point, job))
     if needs_training:
         _jobs[point.folder] = job
-        if begun:
-            result = resume(point.folder, config=point.config, device=point.device)
-        else:
-            result = train(point.config, point.folder, device=point.device)
+        result = train(point.config, point.folder, device=point.device, go_on=True)
         if result.reason != "finished":
             _end(job, "interrupted", f"at step {result.step} of {result.steps}")
             return result.exit_code
@@ -225,8 +221,8 @@ def note_training(event: RunEvent) -> None:
         note(_jobs[event.folder], "training", event.step, event.steps)
 
 
-def _ready(point: Point, job: Path) -> tuple[bool, bool]:
-    """Take over training that is done already: must it be trained, and did it begin?"""
+def _ready(point: Point, job: Path) -> bool:
+    """Take over training that is done already: must it be trained?"""
     if point.folder.is_dir():  # one that was begun before may still be saving itself
         with RunFolder(point.folder).locked(_PATIENCE):
             pass
@@ -235,7 +231,7 @@ def _ready(point: Point, job: Path) -> tuple[bool, bool]:
     needs_training = not point.trained or bool(point.missing() and point.damaged)
     if needs_training:
         note(job, "training", 0, point.config.train.steps)
-    return needs_training, point.run is not None
+    return needs_training
 
 
 def _under_torchrun(job: Path, ranks: int) -> int:

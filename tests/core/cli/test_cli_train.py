@@ -80,6 +80,8 @@ def test_resume_goes_on_and_refuses_another_config(run):
 BAD = [
     (["train"], "CONFIG"),
     (["train", "digits", "--out", "x", "--resume", "y"], "exclude"),
+    (["train", "--go-on", "--resume", "y"], "exclude"),
+    (["train", "digits", "--go-on"], "say where with --out RUN"),
     (["train", "digits", "--resume", "nowhere"], "digits"),
     (["train", "--resume", "nowhere"], "nowhere"),
     (["train", "digits", "sampler=ddim", "--out", "x"], "cannot serve process 'masked'"),
