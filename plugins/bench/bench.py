@@ -9,6 +9,8 @@ ratios within a round, and shares of the matrix-multiply peak measured in the sa
     beside       the same difference with a network that takes no time, / our train step: what
                  the network's own ups and downs would hide
     peak share   floating-point operations of matrix products and convolutions / time / the peak
+    operations   of a training step and of one sample, as the plugin ``cost`` counts them: attention
+                 too, whose fused kernel on a CPU is no matrix product to torch's counter
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
 
 import attrs
+import elbowroom
 import torch
 from elbowroom import (
     Config,
@@ -60,6 +63,7 @@ class BenchReport:
     sampler_calls: Mapping[str, float]  # network calls a sample
     parameters: int
     peak_bytes: int
+    operations: Mapping[str, float] = attrs.Factory(dict)  # of a training step, of one sample
 
     @property
     def peak(self) -> float:
@@ -87,6 +91,8 @@ class BenchReport:
                 rows[name]["peak_share"] = self.flops[name] / timing.median / self.peak
             if name in self.sampler_calls:
                 rows[name]["calls"] = self.sampler_calls[name]
+            if name in self.operations:
+                rows[name]["operations"] = self.operations[name]
         return {
             "timings": rows,
             "images_per_second": self.batch_size / self.timings[_OURS].median,
@@ -137,14 +143,29 @@ def bench(
     counted = {"matmul": groups[1]["matmul"], **groups[0], **groups[-1]}
     flops = {name: _flops(run) for name, run in counted.items()}
     feed.close()
+    sampler_calls = {f"sampler {name}": value for name, value in calls.items()}
     return BenchReport(
         timings,
         flops,
         config.train.batch_size,
-        {f"sampler {name}": value for name, value in calls.items()},
+        sampler_calls,
         sum(p.numel() for p in ours.model.parameters()),
         peak_memory(),
+        _operations(config, sampler_calls),
     )
+
+
+def _operations(config: Config, calls: Mapping[str, float]) -> dict[str, float]:
+    """Of a training step, and of one sample by each sampler; nothing if ``cost`` is switched off.
+
+    No sampler is guided here: a call shows the network each sample once.
+    """
+    count = getattr(elbowroom, "cost", None)
+    if count is None:
+        return {}
+    found = count(config)
+    each = {name: looks * found.look_flops for name, looks in calls.items()}
+    return {_OURS: found.step_flops, **each}
 
 
 def _timed(

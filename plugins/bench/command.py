@@ -30,7 +30,7 @@ def bench(
     ] = False,
     json: JSON = False,
 ) -> None:
-    """Train step, sampling, overhead over a bare loop, share of the machine's matmul peak.
+    """Train step, sampling, their operations, overhead over a bare loop, share of matmul peak.
 
     Example: elbowroom bench process=gaussian --rounds 11
     """
@@ -59,7 +59,7 @@ def _print(report: BenchReport) -> None:
     record = report.record()
     listing = table(
         f"Medians of {len(report.timings['matmul'].seconds)} rounds",
-        *("what", ">ms", ">± spread", ">share of peak", ">network calls"),
+        *("what", ">ms", ">± spread", ">share of peak", ">network calls", ">GFLOP"),
     )
     rows: dict[str, Any] = record["timings"]
     for name, row in rows.items():
@@ -69,9 +69,11 @@ def _print(report: BenchReport) -> None:
             f"{row['spread']:.0%}",
             f"{row['peak_share']:.0%}" if "peak_share" in row else "",
             f"{row['calls']:.1f}" if "calls" in row else "",
+            f"{row['operations'] / 1e9:.3g}" if "operations" in row else "",
         )
     out = console()
     out.print(listing)
+    out.print("GFLOP: operations of a training step, and of one sample; attention counted too")
     out.print(f"{record['images_per_second']:.0f} images/s in training; {_overhead(record)}")
     out.print(
         f"matmul peak {record['matmul_flops'] / 1e9:.0f} GFLOP/s on {record['threads']} threads; "

@@ -153,8 +153,9 @@ class _Rows(nn.Module):
 def count_looks(parts: Parts, samples: int = 4) -> float:
     """Examples shown to the network for a sample, guidance included, by drawing a few.
 
-    How often a sampler looks does not depend on what it sees; it is drawn with two values of the
-    data instead of all, which is faster. A guide that is another network is counted as this one.
+    How often most samplers look does not depend on what they see; it is drawn with two values of
+    the data instead of all, which is faster. Those that reveal together what is sure look most
+    often here, where nothing is. A guide that is another network is counted as this one.
     """
     if parts.sampler is None or parts.spec is None:
         return 0.0

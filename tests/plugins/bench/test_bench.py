@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import elbowroom as er
 import pytest
 from elbowroom.plugins.bench.bench import BenchReport
 from elbowroom.plugins.bench.timing import Timing
@@ -48,6 +49,19 @@ def test_samplers_can_be_chosen_or_left_out():
     assert not [name for name in none["timings"] if "sampler" in name]
     wrong = elbowroom("bench", *TINY, "--sampler", "ddim")
     assert wrong.code == 2 and "ancestral" in wrong.err
+
+
+def test_operations_are_those_that_cost_counts():
+    """Of a step and of a sample, attention included, which the peak's share leaves out on a CPU."""
+    config = er.load_config("digits", TINY)
+    counted = er.cost(config)
+    told = elbowroom("bench", *TINY, "--rounds", 1, "--sampler", "ancestral", "--json").json
+    step, sample = (told["timings"][name] for name in ("train step", "sampler ancestral"))
+    assert step["operations"] == counted.step_flops
+    assert sample["operations"] == pytest.approx(sample["calls"] * counted.look_flops)
+    seen = step["peak_share"] * step["seconds"] * told["matmul_flops"]
+    assert 1.0 < step["operations"] / seen < 2.0
+    assert "GFLOP" in elbowroom("bench", *TINY, "--rounds", 1, "--no-samplers").out
 
 
 def test_no_overhead_is_claimed_where_nothing_is_written_out():
