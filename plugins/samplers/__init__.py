@@ -9,14 +9,18 @@ _HERE = "elbowroom.plugins.samplers"
 
 @hookimpl
 def samplers() -> dict[str, str]:
-    """``ancestral`` serves every process, five serve masked ones, two Gaussian ones."""
+    """``ancestral`` serves every process, eight masked ones, ``psi`` uniform, two Gaussian ones."""
     return {
         "ancestral": f"{_HERE}.ancestral:Ancestral",
         "first-hitting": f"{_HERE}.first_hitting:FirstHitting",
         "top-p": f"{_HERE}.top_p:TopP",
         "confidence": f"{_HERE}.confidence:Confidence",
         "entropy-bounded": f"{_HERE}.entropy_bounded:EntropyBounded",
+        "stable": f"{_HERE}.stable:Stable",
+        "planned": f"{_HERE}.planned:Planned",
         "remask": f"{_HERE}.remask:Remask",
+        "corrected": f"{_HERE}.corrected:Corrected",
+        "psi": f"{_HERE}.psi:Psi",
         "ddim": f"{_HERE}.ddim:DDIM",
         "heun": f"{_HERE}.heun:Heun",
     }

@@ -25,7 +25,7 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from .hidden import NEEDS, Marked, mask_of
+from .hidden import NEEDS, Marked, mask_of, stay_hidden
 
 
 @attrs.frozen
@@ -38,8 +38,8 @@ class Confidence(SteppingSampler):
 
     def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:
         hidden, i = z == mask_of(path.process), step.number
-        stay_hidden = self._stay_hidden(path, step, hidden, last=i == self.steps - 1)
-        reveals = hidden.flatten(1).sum(1) - stay_hidden  # [B]
+        stays = stay_hidden(path, step, hidden, last=i == self.steps - 1)
+        reveals = hidden.flatten(1).sum(1) - stays  # [B]
         asked = Marked.of(hidden & broadcast_over(reveals > 0, z))
         rows = asked.rows
         if not len(rows):
@@ -61,11 +61,3 @@ class Confidence(SteppingSampler):
         chosen = (rank < reveals[rows, None]).reshape(part.shape) & hidden[rows]
         moved = torch.where(chosen, part.index_put(tokens, candidate), part)
         return z.index_copy(0, rows, moved)
-
-    def _stay_hidden(self, path: Trajectory, step: Step, hidden: Tensor, last: bool) -> Tensor:
-        """[B] how many of the tokens hidden at the start are still hidden after this step."""
-        if last:
-            return torch.zeros(len(hidden), dtype=torch.int64, device=hidden.device)
-        at_start = (path.first == mask_of(path.process)).flatten(1).sum(1)
-        share = step.to.noise_share / step.start.noise_share  # one number
-        return torch.minimum((at_start * share).round().long(), hidden.flatten(1).sum(1))

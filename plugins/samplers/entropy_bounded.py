@@ -34,7 +34,7 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from .hidden import NEEDS, Marked, mask_of
+from .hidden import NEEDS, Marked, mask_of, visible_level
 
 
 @attrs.frozen
@@ -69,7 +69,8 @@ class EntropyBounded(Sampler):
 def _reveal(path: Trajectory, z: Tensor, hidden: Marked, value: Tensor, most: float) -> Tensor:
     """z after one call, the surest of its hidden tokens drawn."""
     part, tokens = z[hidden.rows], hidden.among_rows
-    logits = path.predict(part, _level(path, part), hidden.rows).at(tokens).double()  # [K, V]
+    prediction = path.predict(part, visible_level(path, part), hidden.rows)
+    logits = prediction.at(tokens).double()  # [K, V]
     say = logits.log_softmax(-1)
     entropy = torch.full(part.shape, torch.inf, dtype=torch.float64, device=z.device)
     entropy = entropy.index_put(tokens, -(say.exp() * say).nan_to_num().sum(-1))
@@ -87,10 +88,3 @@ def surest(entropy: Tensor, most: float) -> Tensor:
     before = torch.nn.functional.pad(rising.cumsum(1), (1, -1))  # of those that come before
     chosen = (before <= most) & rising.isfinite()
     return torch.zeros_like(chosen).scatter(1, order, chosen)
-
-
-def _level(path: Trajectory, z: Tensor) -> Level:
-    """The level at which as many tokens are visible as in z."""
-    visible = (z != mask_of(path.process)).flatten(1).double().mean(1)  # [B]
-    t = path.model.schedule.time(visible.logit())
-    return Level.of(t, path.model.schedule, path.process).over(z)

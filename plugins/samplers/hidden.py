@@ -6,7 +6,7 @@ from typing import cast
 
 import attrs
 import torch
-from elbowroom import Absorbing, Level, Process
+from elbowroom import Absorbing, Level, Process, Step, Trajectory
 from torch import Tensor
 
 NEEDS = frozenset({"categorical", "absorbing"})
@@ -44,3 +44,19 @@ class Marked:
 def revealed_share(start: Level, to: Level) -> Tensor:
     """(a_s - a_1)/(1 - a_1): the share of tokens revealed on the way from ``start`` to ``to``."""
     return to.share * -torch.expm1(start.log_snr - to.log_snr)
+
+
+def stay_hidden(path: Trajectory, step: Step, hidden: Tensor, last: bool) -> Tensor:
+    """[B] how many of the tokens hidden at the start are still hidden after this step."""
+    if last:
+        return torch.zeros(len(hidden), dtype=torch.int64, device=hidden.device)
+    at_start = (path.first == mask_of(path.process)).flatten(1).sum(1)
+    share = step.to.noise_share / step.start.noise_share  # one number
+    return torch.minimum((at_start * share).round().long(), hidden.flatten(1).sum(1))
+
+
+def visible_level(path: Trajectory, z: Tensor) -> Level:
+    """The level at which as many tokens are visible as in z."""
+    visible = (z != mask_of(path.process)).flatten(1).double().mean(1)  # [B]
+    t = path.model.schedule.time(visible.logit())
+    return Level.of(t, path.model.schedule, path.process).over(z)

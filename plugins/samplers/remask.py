@@ -6,9 +6,10 @@ one revealed with probability
     u = (a_s - (1 - sigma) a_t) / (1 - a_t)  =  step price + sigma e^lambda_t,
 
 which leaves the share of hidden tokens at every level as it was, for any sigma up to
-sigma_max = min(1, (1 - a_s)/a_t). Two schedules of sigma: ``cap`` min(eta, sigma_max) and
-``rescale`` eta * sigma_max; both only while ``after`` <= t <= ``before``. sigma = 0 is ancestral
-sampling, with the same samples.
+sigma_max = min(1, (1 - a_s)/a_t). Three schedules of sigma: ``cap`` min(eta, sigma_max),
+``rescale`` eta * sigma_max, and ``psi`` eta (1 - a_s), with which a step is a mixture: with
+probability eta a token is guessed and made noisy anew, whatever it was (:mod:`.psi`). Each only
+while ``after`` <= t <= ``before``. sigma = 0 is ancestral sampling, with the same samples.
 
 When a token is revealed or hidden does not depend on the network. So a hidden token carries one
 uniform until it is revealed, and the network is called only for samples in which some token is.
@@ -35,7 +36,7 @@ class Remask(Sampler):
 
     needs: ClassVar[frozenset[str]] = NEEDS
 
-    sigma: Literal["cap", "rescale"] = "rescale"
+    sigma: Literal["cap", "rescale", "psi"] = "rescale"
     eta: float = attrs.field(default=0.05, validator=_share)
     before: float = attrs.field(default=1.0, validator=_share)
     after: float = attrs.field(default=0.0, validator=_share)
@@ -74,7 +75,11 @@ class Remask(Sampler):
     def sigma_of(self, step: Step) -> Tensor:
         """The probability that a visible token is hidden again in this step."""
         most = (step.to.noise_share / step.level.share).clamp(max=1)
-        sigma = most.clamp(max=self.eta) if self.sigma == "cap" else self.eta * most
+        sigma = {
+            "cap": most.clamp(max=self.eta),
+            "rescale": self.eta * most,
+            "psi": self.eta * step.to.noise_share,
+        }[self.sigma]
         inside = (step.level.t <= self.before) & (step.level.t >= self.after)
         return torch.where(inside, sigma, 0.0)
 

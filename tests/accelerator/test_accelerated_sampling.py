@@ -23,8 +23,13 @@ MASKED: tuple[dict[str, Any], ...] = (
     {"name": "top-p", "p": 0.7},
     {"name": "confidence"},
     {"name": "entropy-bounded"},
+    {"name": "stable", "confidence": 0.2, "kl": 1.0, "history": 1},
+    {"name": "planned"},
+    {"name": "corrected", "corrections": 2},
+    {"name": "corrected", "tokens": 3},
     {"name": "remask", "eta": 0.3},
     {"name": "remask", "eta": 0.3, "sigma": "cap", "before": 0.7},
+    {"name": "remask", "eta": 0.3, "sigma": "psi"},
 )
 GAUSSIAN: tuple[dict[str, Any], ...] = (
     {"name": "ancestral"},
@@ -122,6 +127,12 @@ def test_a_guide_goes_where_the_model_is(tmp_path):
 def test_every_process_samples_as_on_the_cpu(process):
     """Whatever a Gaussian network is asked for, and uniform states."""
     at_most_one_a_step(check(process, {"name": "ancestral"}), before_the_path=0)
+
+
+def test_guesses_made_noisy_anew_are_those_of_the_cpu():
+    """Uniform states, with the second part of the kernel often chosen; no step waits."""
+    waits = check("uniform", {"name": "psi", "eta": 0.4})
+    assert not any(waits[1:-1])
 
 
 @pytest.mark.parametrize("fill", ["argmax", "draw"])

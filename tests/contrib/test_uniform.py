@@ -10,7 +10,11 @@ import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec, Level, Noise, Step, assemble
 from elbowroom.conformance import TableOracle, check_process, every_state
+from elbowroom.conformance.law import chi_square
 from elbowroom.contrib.uniform import Uniform
+from elbowroom.plugins.samplers.ancestral import Ancestral
+from elbowroom.plugins.samplers.psi import Psi
+from elbowroom.plugins.schedules.masking import Linear
 from elbowroom.registry.components import installed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -250,3 +254,101 @@ def test_a_masked_sampler_refuses_it_by_its_traits():
                 "sampler": "first-hitting",
             }
         )
+
+
+# -- Psi-samplers
+
+
+class Oracle:
+    """A model whose denoiser is a table's own posterior."""
+
+    def __init__(self, process, table, schedule):
+        self.process, self.schedule, self._predict = process, schedule, table.predict(process)
+
+    def predict(self, z, level, cond):
+        return self._predict(z, level)
+
+
+def psi_laws(model: Oracle, sampler: Psi, *, data: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Of each step: the joint law of z before and after it, [S, S], enumerated; q(z) after it."""
+    process, levels = model.process, sampler.levels(model)
+    tokens, v = process.data.shape[0], process.data.levels
+    z = every_state((tokens,), v)
+    law = torch.full((len(z),), 1 / len(z), dtype=torch.float64)
+    found = []
+    for i in range(sampler.steps):
+        here, to = (levels.select(torch.full((len(z),), n)).over(z) for n in (i, i + 1))
+        p = model.predict(z, here, None).logits.double().softmax(-1)  # [S, N, V]
+        a = float(levels.share[i + 1])
+        anew = a * p + (1 - a) / v
+        moved = process._posterior(z, p, here, to)
+        each = (1 - sampler.eta) * moved / moved.sum(-1, keepdim=True) + sampler.eta * anew
+        joint = law[:, None].expand(-1, len(z))
+        for k in range(tokens):
+            joint = joint * each[:, k][:, z[:, k]]
+        law = joint.sum(0)
+        like = torch.stack([process.log_likelihood(z, x.expand_as(z), to) for x in z], -1)
+        found.append((joint, like.exp() @ data))
+    return found
+
+
+def steps_of(sampler: Psi, model: Oracle, count: int) -> list[Tensor]:
+    """How often each pair of states came before and after each step, [S, S]."""
+    v, tokens = model.process.data.levels, model.process.data.shape[0]
+    place = torch.tensor([v**k for k in reversed(range(tokens))])
+    frames = [f.z for f in sampler.frames(model, Noise.of(0, count)) if f.x is None]
+    numbers = [(z * place).sum(1) for z in frames]
+    states = v**tokens
+    return [
+        torch.bincount(before * states + after, minlength=states**2)
+        for before, after in itertools.pairwise(numbers)
+    ]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("eta", [0.0, 0.3, 1.0])
+def test_psi_meets_every_level_of_a_single_token_exactly(eta, steps):
+    """Whatever eta and however few the steps: kernel and samples have the law q(z_s)."""
+    process = Uniform().bind(DataSpec((1,), 4))
+    table = TableOracle(every_state((1,), 4), torch.tensor([0.5, 0.3, 0.15, 0.05]).double())
+    model, sampler = Oracle(process, table, Linear(eps=1e-9)), Psi(steps, eta=eta)
+    laws = psi_laws(model, sampler, data=table.probabilities)
+    for found, (pairs, due) in zip(steps_of(sampler, model, 20_000), laws, strict=True):
+        assert torch.allclose(pairs.sum(0), due, atol=1e-6)
+        assert chi_square(found.view(4, 4).sum(0), due * 20_000) > 1e-3
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.4, 1.0])
+def test_psi_steps_have_the_law_of_the_kernel(eta):
+    """Of tokens that depend on each other; the kernel of another eta is told apart."""
+    process, table = coupled_pair()
+    model = Oracle(process, table, Linear())
+    laws, others = (
+        psi_laws(model, Psi(4, eta=chosen), data=table.probabilities)
+        for chosen in (eta, 1 - eta / 2)
+    )
+    found = steps_of(Psi(4, eta=eta), model, 20_000)
+    for counts, (pairs, _) in zip(found, laws, strict=True):
+        assert chi_square(counts, pairs.flatten() * 20_000) > 1e-3
+    # not in the first step, from pure noise, nor in the last, to none: there all eta are the same
+    assert chi_square(found[1], others[1][0].flatten() * 20_000) < 1e-6
+
+
+def test_psi_that_never_guesses_is_ancestral():
+    """The same samples and calls."""
+    process, table = coupled_pair()
+    model, noise = Oracle(process, table, Linear()), Noise.of(0, 300)
+    one, other = Psi(7, eta=0.0).sample(model, noise), Ancestral(7).sample(model, noise)
+    assert torch.equal(one.x, other.x)
+    assert torch.equal(one.calls, other.calls)
+
+
+def test_psi_samples_do_not_depend_on_the_batch():
+    """A seed gives the same samples, whatever batches they are drawn in."""
+    process, table = coupled_pair()
+    model, sampler = Oracle(process, table, Linear()), Psi(6, eta=0.3)
+    whole = sampler.sample(model, Noise.of(3, 40)).x
+    parts = [
+        sampler.sample(model, Noise.of(3, 40).select(slice(k, k + 7))).x for k in range(0, 40, 7)
+    ]
+    assert torch.equal(torch.cat(parts), whole)

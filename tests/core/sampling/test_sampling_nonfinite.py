@@ -17,10 +17,14 @@ from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.confidence import Confidence
+from elbowroom.plugins.samplers.corrected import Corrected
 from elbowroom.plugins.samplers.ddim import DDIM
+from elbowroom.plugins.samplers.entropy_bounded import EntropyBounded
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
 from elbowroom.plugins.samplers.heun import Heun
+from elbowroom.plugins.samplers.planned import Planned
 from elbowroom.plugins.samplers.remask import Remask
+from elbowroom.plugins.samplers.stable import Stable
 from elbowroom.plugins.samplers.top_p import TopP
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Cosine
@@ -67,6 +71,10 @@ def sampled(sampler, model):
         FirstHitting(12),
         Confidence(8),
         Remask(8),
+        EntropyBounded(),
+        Stable(),
+        Planned(8),
+        Corrected(8),
     ],
     ids=lambda one: type(one).__name__,
 )

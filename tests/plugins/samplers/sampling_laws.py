@@ -82,11 +82,12 @@ def path_law(
     *,
     sigma: Callable[[int], float] = lambda _: 0.0,
     change: Callable[[Tensor], Tensor] = lambda logits: logits,
+    after: Callable[[int], Tensor] | None = None,
 ) -> Tensor:
     """The law of z after some steps, [64], by walking all states of z through the grid.
 
     From t to s a hidden token is revealed with (a_s - (1 - sigma) a_t)/(1 - a_t), a visible one
-    hidden with sigma.
+    hidden with sigma. ``after`` is the kernel [64, 64] that follows a step.
     """
     z = every_state((TOKENS,), STATES + 1)  # [64, 3]
     weight = (z == STATES).all(1).double()
@@ -94,7 +95,23 @@ def path_law(
     for i, (a_t, a_s) in enumerate(itertools.pairwise(share[: steps + 1])):
         reveal = (a_s - (1 - sigma(i)) * a_t) / (1 - a_t)
         weight = weight @ _step(model, z, levels, i, reveal, sigma(i), change)
+        weight = weight if after is None else weight @ after(i)
     return weight
+
+
+def corrupted(share: float) -> Tensor:
+    """The law of z, [64], if each token of the data is visible with probability ``share``."""
+    z = every_state((TOKENS,), STATES + 1)
+    law = torch.zeros(len(z), dtype=torch.float64)
+    for x, probability in zip(table().states, table().probabilities, strict=True):
+        each = torch.where(z == STATES, 1 - share, torch.where(z == x, share, 0.0)).double()
+        law += probability * each.prod(1)
+    return law
+
+
+def divergence(law: Tensor, other: Tensor) -> float:
+    """KL(law || other), of enumerated laws."""
+    return float((torch.special.xlogy(law, law) - torch.special.xlogy(law, other)).sum())
 
 
 def path_p_value(z: Tensor, law: Tensor) -> float:

@@ -7,15 +7,18 @@ import itertools
 import attrs
 import pytest
 import torch
-from elbowroom import CategoricalPrediction, DataSpec, EvenGrid, Noise
+from elbowroom import CategoricalPrediction, DataSpec, EvenGrid, Noise, Step
 from elbowroom.conformance.oracle import every_state
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.confidence import Confidence
+from elbowroom.plugins.samplers.corrected import Corrected
 from elbowroom.plugins.samplers.entropy_bounded import EntropyBounded, surest
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
 from elbowroom.plugins.samplers.grid import CosineGrid
+from elbowroom.plugins.samplers.planned import Planned
 from elbowroom.plugins.samplers.remask import Remask
+from elbowroom.plugins.samplers.stable import Stable
 from elbowroom.plugins.samplers.top_p import TopP, nucleus
 from elbowroom.plugins.schedules.masking import Cosine, Linear, Polynomial
 from hypothesis import given
@@ -44,8 +47,13 @@ EVERY = [
     TopP(6, p=0.6),
     Confidence(3),
     EntropyBounded(bound=0.4),
+    Stable(confidence=0.5, kl=0.5, history=1),
+    Planned(5),
     Remask(6, eta=0.5),
     Remask(6, sigma="cap", eta=0.2),
+    Remask(6, sigma="psi", eta=0.4),
+    Corrected(3, corrections=2),
+    Corrected(3, tokens=2),
 ]
 
 
@@ -404,6 +412,8 @@ def test_remasking_never_is_ancestral_sampling():
         Remask(4, eta=1.0),
         Remask(4, sigma="cap", eta=0.3),
         Remask(5, eta=1.0, before=0.7, after=0.3),
+        Remask(4, sigma="psi", eta=0.3),
+        Remask(4, sigma="psi", eta=1.0),
     ],
     ids=str,
 )
@@ -418,11 +428,25 @@ def test_remasked_samples_have_the_law_of_their_chain(sampler, told):
         if not sampler.after <= t <= sampler.before:
             return 0.0
         most = min(1.0, float((1 - a_s) / a_t))
-        return min(sampler.eta, most) if sampler.sigma == "cap" else sampler.eta * most
+        of = {"cap": min(sampler.eta, most), "rescale": sampler.eta * most}
+        return {**of, "psi": sampler.eta * float(1 - a_s)}[sampler.sigma]
 
     x = drawn(sampler, model)
     assert p_value(x, chain_law(model, levels, sigma=sigma)) > AGREES
     assert min(path_p_values(model, sampler, model, sigma=sigma)) > AGREES
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.3, 1.0])
+def test_psi_guesses_a_share_of_the_tokens_and_makes_them_noisy_anew(eta):
+    """Hiding and revealing are those of a mixture of the reverse step and of q(z_s | x_hat)."""
+    sampler = Remask(6, sigma="psi", eta=eta)
+    levels = sampler.levels(masked_model()).unbind()
+    for i, (level, to) in enumerate(itertools.pairwise(levels)):
+        step = Step(torch.tensor([i]), level, to, levels[0], i)
+        a_t, a_s, sigma = float(level.share), float(to.share), float(sampler.sigma_of(step))
+        reveal = (1 - eta) * (a_s - a_t) / (1 - a_t) + eta * a_s
+        assert sigma == pytest.approx(eta * (1 - a_s))
+        assert (a_s - (1 - sigma) * a_t) / (1 - a_t) == pytest.approx(reveal)
 
 
 def rates(sampler, model):
