@@ -1,4 +1,4 @@
-"""TensorBoard: what a run logs, in ``RUN/tensorboard`` (``tensorboard --logdir RUN`` shows it)."""
+"""TensorBoard: what a run logs; ``tensorboard --logdir RUN/tensorboard`` shows it."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ def run_ended(event: RunEvent) -> str:
     from .writer import end
 
     end(event)
-    return f"logs       tensorboard --logdir {event.folder}"
+    return f"logs       tensorboard --logdir {event.folder / 'tensorboard'}"

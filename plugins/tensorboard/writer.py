@@ -4,12 +4,13 @@
     validation/bits_per_dim, ...            scalars of evaluations
     level/elbo_by_level                     a histogram over lambda: the height of bin b is the
                                             ELBO's density there, in bits per dimension
-    level_curve/elbo_by_level               the same as a picture, easier to compare over time
+    level_curve/elbo_by_level               the same as a picture with axes, easier to compare
     samples                                 pictures
-    hparams                                 every value of the config, with the final measurements
+    hparams                                 every value of the config, beside the last scalars
 
-A resumed run writes a new file that begins at its step and makes TensorBoard drop what the first
-sitting wrote beyond it.
+Files are in ``RUN/tensorboard/NAME``, NAME the run's own: it is what TensorBoard calls a run. A run
+that began before this was so goes on in ``RUN/tensorboard``. A resumed run writes a new file that
+begins at its step and makes TensorBoard drop what the first sitting wrote beyond it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _open: dict[Path, SummaryWriter] = {}  # one for each run in this process
 
 def start(event: RunEvent) -> None:
     """Begin a file, and say what the run is."""
-    folder = event.folder / "tensorboard"
+    folder = log_folder(event.folder)
     purge = event.step + 1 if event.step else None  # steps logged twice are shown once
     writer = SummaryWriter(str(folder), purge_step=purge)
     _open[event.folder] = writer
@@ -46,11 +47,10 @@ def write(event: RunEvent) -> None:
     if writer is None:
         return
     for name, value in event.scalars.items():
-        tag = name if "/" in name else f"train/{name}"
-        writer.add_scalar(tag, value, event.step)
+        writer.add_scalar(_tag(name), value, event.step)
     for name, (x, y) in event.curves.items():
         _add_histogram(writer, f"level/{name}", x, y, event.step)
-        writer.add_image(f"level_curve/{name}", curve(y), event.step)
+        writer.add_image(f"level_curve/{name}", curve(x, y, *_axes(name)), event.step)
     for name, picture in event.images.items():
         writer.add_image(name, picture, event.step, dataformats="HWC")
     writer.flush()
@@ -61,10 +61,19 @@ def end(event: RunEvent) -> None:
     writer = _open.pop(event.folder, None)
     if writer is None:
         return
-    measurements = {f"hparam/{name}": value for name, value in event.scalars.items()}
-    if measurements:
-        _add_choices(writer, dict(flat(event.config)), measurements, event.step)
+    if event.scalars:
+        _add_choices(writer, dict(flat(event.config)), dict(event.scalars))
     writer.close()
+
+
+def log_folder(run: Path) -> Path:
+    """Where the files of a run are: a folder of its own name, unless it began without one."""
+    folder = run / "tensorboard"
+    return folder if any(folder.glob("events.*")) else folder / run.resolve().name
+
+
+def _tag(name: str) -> str:
+    return name if "/" in name else f"train/{name}"
 
 
 def flat(config: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -77,17 +86,16 @@ def flat(config: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
             yield name, value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def _add_choices(
-    writer: SummaryWriter, choices: dict[str, Any], measurements: dict[str, float], step: int
-) -> None:
-    """The hparams of this run in its own file (``add_hparams`` would open a second one)."""
+def _add_choices(writer: SummaryWriter, choices: dict[str, Any], scalars: dict[str, float]) -> None:
+    """The hparams of this run in its own file (``add_hparams`` would open a second one).
+
+    They point at the curves that are there: copies would stand before them, by the alphabet.
+    """
     from torch.utils.tensorboard.summary import hparams
 
     file: Any = writer.file_writer  # typed as if it were never there
-    for summary in hparams(choices, measurements):
+    for summary in hparams(choices, {_tag(name): value for name, value in scalars.items()}):
         file.add_summary(summary)
-    for name, value in measurements.items():
-        writer.add_scalar(name, value, step)
 
 
 def _add_histogram(writer: SummaryWriter, tag: str, x: Tensor, y: Tensor, step: int) -> None:
@@ -107,11 +115,46 @@ def _add_histogram(writer: SummaryWriter, tag: str, x: Tensor, y: Tensor, step: 
     )
 
 
-def curve(y: Tensor, height: int = 96, column: int = 8) -> Tensor:
-    """Bars of the heights ``y`` from left to right, uint8 [3, H, W]; the highest fills it."""
+def _axes(name: str) -> tuple[str, str]:
+    """What runs along a curve and what is upright: levels, or time for what is not by level."""
+    if name.endswith("_by_level"):
+        return "log-SNR", f"{name.removesuffix('_by_level')}, bits/dim per unit of log-SNR"
+    return "time t, from data to noise", name.replace("_", " ")
+
+
+WIDE, HIGH = 420, 240
+LEFT, RIGHT, TOP, BOTTOM = 60, 12, 24, 42  # margins of the plot within the picture
+
+
+def curve(x: Tensor, y: Tensor, x_name: str, y_name: str) -> Tensor:
+    """Bars of the heights ``y`` around ``x`` between named axes, uint8 [3, H, W].
+
+    The highest fills the plot; what is negative or not finite has no bar.
+    """
+    import numpy as np
+    from PIL import Image, ImageDraw
+
     y = torch.nan_to_num(y.double(), posinf=0.0).clamp(min=0)
-    filled = (y / y.max().clamp(min=1e-12) * height).round().long()  # [n]
-    rows = torch.arange(height, 0, -1)[:, None]  # from the top down
-    bars = (rows <= filled).repeat_interleave(column, dim=1)  # [H, W]
-    ink, paper = torch.tensor([31, 119, 180]), torch.tensor([255, 255, 255])
-    return torch.where(bars[None], ink[:, None, None], paper[:, None, None]).to(torch.uint8)
+    top, floor, end = float(y.max()), HIGH - BOTTOM, WIDE - RIGHT
+    width = float(x[1] - x[0]) if len(x) > 1 else 1.0
+    low, high = float(x[0]) - width / 2, float(x[-1]) + width / 2
+    picture = Image.new("RGB", (WIDE, HIGH), "white")
+    draw = ImageDraw.Draw(picture)
+    places = torch.linspace(LEFT, end, len(y) + 1).round().int().tolist()
+    for left, right, value in zip(places, places[1:], y.tolist(), strict=False):
+        rise = round(value / top * (floor - TOP)) if top else 0
+        if rise:
+            draw.rectangle((left, floor - rise, right - 1, floor - 1), fill=(31, 119, 180))
+    draw.line((LEFT, TOP, LEFT, floor, end, floor), fill=_INK)
+    for share in (0.0, 0.5, 1.0):
+        at, up = LEFT + share * (end - LEFT), floor - share * (floor - TOP)
+        draw.line((at, floor, at, floor + 4), fill=_INK)
+        draw.text((at, floor + 6), f"{low + share * (high - low):.3g}", _INK, anchor="ma")
+        draw.line((LEFT - 4, up, LEFT, up), fill=_INK)
+        draw.text((LEFT - 6, up), f"{share * top:.3g}", _INK, anchor="rm")
+    draw.text(((LEFT + end) / 2, HIGH - 4), x_name, _INK, anchor="md")
+    draw.text((4, 4), y_name, _INK, anchor="la")
+    return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+
+
+_INK = (60, 60, 60)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import time
+
 import attrs
 import pytest
 import torch
 from elbowroom import RunEvent
 from elbowroom.plugins import tensorboard as plugin
-from elbowroom.plugins.tensorboard.writer import curve, flat
+from elbowroom.plugins.tensorboard.writer import (
+    BOTTOM,
+    HIGH,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDE,
+    _axes,
+    curve,
+    flat,
+    log_folder,
+)
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 CONFIG = {"process": {"name": "masked"}, "train": {"steps": 4, "betas": [0.9, 0.99]}, "seed": 0}
@@ -42,7 +55,7 @@ def observe(folder, steps=(1, 2, 3), start=0):
 
 
 def read(folder):
-    events = EventAccumulator(str(folder / "tensorboard"), {"histograms": 0, "images": 0})
+    events = EventAccumulator(str(log_folder(folder)), {"histograms": 0, "images": 0})
     return events.Reload()
 
 
@@ -88,22 +101,63 @@ def test_the_configs_values_are_hparams(tmp_path):
     assert start.hparams["process.name"].string_value == "masked"
     assert start.hparams["train.steps"].number_value == 4
     assert start.hparams["train.betas"].string_value == "[0.9, 0.99]"
-    assert read(tmp_path).Scalars("hparam/validation/bits_per_dim")[0].value == 2.5
+    experiment = HParamsPluginData.FromString(
+        content["_hparams_/experiment"].plugin_data.content
+    ).experiment
+    tags = {metric.name.tag for metric in experiment.metric_infos}
+    assert tags == {"validation/bits_per_dim"} <= set(read(tmp_path).Tags()["scalars"])
 
 
-def test_a_resumed_run_shows_each_step_once(tmp_path):
+def test_nothing_stands_before_the_curves(tmp_path):
+    """TensorBoard sorts by the alphabet: hyperparameters add no scalars of their own."""
+    observe(tmp_path)
+    groups = {tag.split("/")[0] for tag in read(tmp_path).Tags()["scalars"]}
+    assert groups == {"train", "validation"}
+
+
+def test_tensorboard_calls_a_run_by_its_own_name(tmp_path):
+    """Files are in a folder of that name; a run that began without one goes on where it was."""
+    run, old = tmp_path / "digits-7", tmp_path / "old"
+    observe(run)
+    (found,) = (run / "tensorboard").rglob("events.*")
+    assert found.parent.relative_to(run / "tensorboard").as_posix() == "digits-7"
+    (old / "tensorboard").mkdir(parents=True)
+    (old / "tensorboard" / "events.out.tfevents.1").touch()
+    observe(old, start=1)
+    assert {path.parent for path in old.rglob("events.*")} == {old / "tensorboard"}
+
+
+def test_a_resumed_run_shows_each_step_once(tmp_path, monkeypatch):
     """What the first sitting wrote beyond the checkpoint is dropped."""
     observe(tmp_path, steps=(1, 2, 3))
+    later = time.time() + 5  # files are read in the order of the seconds they began
+    monkeypatch.setattr(time, "time", lambda: later)
     observe(tmp_path, steps=(2, 3, 4), start=1)
     steps = [e.step for e in read(tmp_path).Scalars("train/loss")]
     assert steps == [1, 2, 3, 4]
 
 
-def test_the_highest_bar_fills_the_picture():
-    """Also when a value is not finite or negative."""
-    picture = curve(torch.tensor([0.0, 1.0, 2.0, float("nan"), -1.0]), height=10, column=1)
-    inked = (picture[0] != 255).sum(0)
-    assert inked.tolist() == [0, 5, 10, 0, 0]
+def test_the_highest_bar_fills_the_plot():
+    """Heights are in proportion, also when a value is not finite or negative; none leaves it."""
+    y = torch.tensor([0.0, 1.0, 2.0, float("nan"), -1.0])
+    picture = curve(torch.arange(5.0), y, "log-SNR", "elbo")
+    blue = (picture == torch.tensor([31, 119, 180])[:, None, None]).all(0)
+    high, wide = HIGH - BOTTOM - TOP, WIDE - RIGHT - LEFT
+    inside = blue[TOP : TOP + high, LEFT + 1 : LEFT + wide]
+    middles = [round((k + 0.5) * wide / 5) for k in range(5)]
+    assert inside.sum(0)[middles].tolist() == [0, high / 2, high, 0, 0]
+    assert int(blue.sum()) == int(blue[TOP : TOP + high, LEFT : LEFT + wide].sum())
+
+
+def test_axes_are_named():
+    """Over levels by the log-SNR, over time otherwise; names stand below and above the plot."""
+    assert _axes("elbo_by_level") == ("log-SNR", "elbo, bits/dim per unit of log-SNR")
+    assert _axes("time_density")[0].startswith("time t")
+    named = curve(torch.arange(3.0), torch.ones(3), "log-SNR", "elbo")
+    bare = curve(torch.arange(3.0), torch.ones(3), "", "")
+    differ = (named != bare).any(0).any(1)
+    assert differ[:TOP].any() and differ[HIGH - BOTTOM // 2 :].any()
+    assert not differ[TOP : HIGH - BOTTOM].any()
 
 
 def test_events_without_a_start_are_ignored(tmp_path):
