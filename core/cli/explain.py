@@ -17,7 +17,7 @@ from .options import (
     Tflops,
     Utilisation,
 )
-from .output import console, print_json, table
+from .output import console, in_detail, print_json, table
 
 if TYPE_CHECKING:
     from ..config.explain import Explanation
@@ -45,6 +45,7 @@ def explain(
     from ..config.explain import explain_config
     from ..config.sections import load_config
 
+    in_detail()
     checked = load_config(config, tuple(overrides or ()))
     explanation = explain_config(checked)
     found = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import sys
@@ -54,6 +55,12 @@ def print_json(value: Any) -> None:
 def speaks() -> bool:
     """Is this the process that tells the user? Under torchrun the first rank is."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def in_detail() -> None:
+    """Let components say what they chose by themselves, where a config is looked at or begun."""
+    if speaks():
+        logging.getLogger("elbowroom").setLevel(logging.DEBUG)
 
 
 def console(*, stderr: bool = False) -> Any:

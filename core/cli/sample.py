@@ -41,6 +41,9 @@ def sample(
     device: Device = None,
     precision: Precision = "float32",
     trust: Trust = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace samples that are there.")
+    ] = False,
     json: JSON = False,
 ) -> None:
     """Draw samples: a PNG grid, an .npz, and a GIF of the reverse process.
@@ -63,16 +66,22 @@ def sample(
         device=device,
         precision=precision,
         trust=trust,
+        overwrite=overwrite,
     )
     if not speaks():
         return
     if json:
         print_json(report.record())
         return
-    show = console()
+    show, used = console(), report.used
+    show.print(
+        f"used       {used['run']}, step {used['step']}, EMA of {used['ema']}, "
+        f"{used['sampler']} in {used['steps']} steps, seed {used['seed']}",
+        markup=False,
+    )
     for name, path in report.paths.items():
         show.print(f"{name:<10} {path}", markup=False)
     show.print(
         f"{report.count} samples in {report.seconds:.1f} s, {report.calls_mean:.1f} network calls "
-        f"each on average, {report.calls_most} at most (checkpoint of step {report.step})"
+        f"each on average, {report.calls_most} at most"
     )

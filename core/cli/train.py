@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import JSON, Changes, Device, Trust
-from .output import console, print_json
+from .output import console, in_detail, print_json
 
 if TYPE_CHECKING:
     from ..training.loop import RunResult
@@ -53,6 +53,7 @@ def train(
     from ..errors import ConfigError
     from ..training import run
 
+    in_detail()
     hushed = frozenset(without or ())
     if resume is not None:
         if out is not None or go_on:

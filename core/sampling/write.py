@@ -26,6 +26,7 @@ from .picture import has_picture, pixels, save_gif, save_png, tiled
 from .recorder import Recorder
 
 _FRAMES = 48  # of the animation, and the last one
+_FILE = "samples.npz"
 _SHOWN = 64  # pictures in the grid and in the animation
 
 
@@ -39,6 +40,7 @@ class SampleReport:
     seconds: float  # of sampling alone
     calls_mean: float  # network calls a sample
     calls_most: int
+    used: Mapping[str, Any] = attrs.Factory(dict)  # run, step, ema, sampler, steps, seed, precision
 
     def record(self) -> dict[str, Any]:
         """The same as JSON data."""
@@ -65,10 +67,12 @@ def sample_run(
     device: torch.device | str | None = None,
     precision: str = "float32",
     trust: bool = False,
+    overwrite: bool = True,
     progress: Callable[[int, Frame], None] | None = None,
 ) -> SampleReport:
     """Draw from a run into ``out`` (RUN/samples): samples.npz, and grid.png and reverse.gif.
 
+    Without ``overwrite``, samples that are there already are refused before any is drawn.
     On ``device``, or what there is; ``precision`` bfloat16 runs the network in it, as in training.
     Under ``torchrun`` every rank calls this and draws its share; the first writes, all are told.
     """
@@ -76,7 +80,7 @@ def sample_run(
     with process_group(device, LONG) as ranks:
         loaded = load_run(run, overrides, checkpoint, device=ranks.device, trust=trust)
         folder = Path(out) if out is not None else loaded.folder.path / "samples"
-        ranks.first(lambda: _made(folder))
+        ranks.first(lambda: _made(folder, overwrite))
         return _into(
             folder,
             loaded,
@@ -90,7 +94,11 @@ def sample_run(
         )
 
 
-def _made(folder: Path) -> None:
+def _made(folder: Path, overwrite: bool) -> None:
+    if not overwrite and (folder / _FILE).exists():
+        raise ElbowroomError(
+            f"{folder / _FILE} is there already: --overwrite replaces it, --out is another folder"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -181,7 +189,7 @@ def _written(
     told = [part.labels for part in parts if part.labels is not None]
     if told:
         arrays["labels"] = torch.cat(told).numpy()
-    paths = {"samples": folder / "samples.npz"}
+    paths = {"samples": folder / _FILE}
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
     write_atomically(paths["samples"], content.getvalue())
@@ -198,7 +206,16 @@ def _written(
         seconds,
         float(calls.double().mean()),
         int(calls.max()),
+        _used(loaded, asked),
     )
+
+
+def _used(loaded: Loaded, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What samples are of, for whoever reads them later."""
+    config, sampler = loaded.parts.config, loaded.model.sampler
+    assert config.sampler is not None and sampler is not None, "samples were drawn"
+    run = {"run": str(loaded.folder.path), "step": loaded.checkpoint.step, "ema": config.train.ema}
+    return {**run, "sampler": config.sampler.name, "steps": sampler.steps, **asked}
 
 
 def _captions(data: DataSpec, labels: Sequence[int] | None) -> list[str] | None:

@@ -134,5 +134,5 @@ def attention(choice: Choice) -> Attention:
 
 @cache
 def _say(message: str) -> None:
-    """Log once in a process."""
-    log.info(message)
+    """Log once in a process: ``train`` and ``explain`` show it, other commands need not."""
+    log.debug(message)

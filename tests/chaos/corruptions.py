@@ -17,7 +17,7 @@ from .child import Ended, ran
 from .harm import HARM
 from .runs import QUIET, cut_run, files_of, same_end, samples_in, tree, whole_run
 
-_DRAW = ("--count", 4, "--batch-size", 4)
+_DRAW = ("--count", 4, "--batch-size", 4, "--overwrite")
 
 
 def corruptions(

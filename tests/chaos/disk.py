@@ -51,7 +51,7 @@ def _with_little_room(size: int, chance: Random, config: Path, run: Path, whole:
         return ran("train", config, "--out", run, *QUIET, before=before)
     shutil.copytree(whole, run)
     if way < 0.6:
-        return ran("sample", run, "--count", 4, before=before)
+        return ran("sample", run, "--count", 4, "--overwrite", before=before)
     if way < 0.7:
         return ran("evaluate", run, "--metric", "bpd", before=before)
     if way < 0.75:

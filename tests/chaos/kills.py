@@ -134,7 +134,7 @@ class _Sampling(_Command):
 
     @property
     def command(self) -> tuple[object, ...]:
-        return ("sample", self.run, "--count", 8, "--out", self.out)
+        return ("sample", self.run, "--count", 8, "--out", self.out, "--overwrite")
 
     def half(self) -> str:
         from PIL import Image

@@ -48,6 +48,23 @@ def test_sample_writes_a_grid_an_array_and_an_animation(run, tmp_path):
     assert 1 <= ran.json["calls_mean"] <= ran.json["calls_most"] <= 9
 
 
+def test_sample_says_what_it_used_and_replaces_nothing_unasked(run, tmp_path):
+    """Run, step, average, sampler, steps and seed in a line; a second call needs --overwrite."""
+    folder, _ = run
+    words = ("sample", folder, "sampler.steps=2", "--count", 2, "--out", tmp_path)
+    first = elbowroom(*words, "--seed", 5)
+    assert first.code == 0, first.err
+    used = f"used       {folder}, step 4, EMA of 0.9999, ancestral in 2 steps, seed 5"
+    assert used in first.out.replace("\n", "") and "attention uses" not in first.err
+    before = (tmp_path / "samples.npz").read_bytes()
+    again = elbowroom(*words)
+    assert again.code == 2 and "--overwrite replaces it" in " ".join(again.err.split())
+    assert (tmp_path / "samples.npz").read_bytes() == before
+    replaced = elbowroom(*words, "--overwrite", "--json")
+    assert replaced.code == 0 and (tmp_path / "samples.npz").read_bytes() != before
+    assert replaced.json["used"]["seed"] == 0 and replaced.json["used"]["sampler"] == "ancestral"
+
+
 def test_a_seed_gives_the_same_samples_whatever_the_batch_size(run, tmp_path):
     """Drawing 6 at once or 4 and 2 gives the same integers; another seed gives others."""
     folder, _ = run
