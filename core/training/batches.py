@@ -28,10 +28,7 @@ class Feed:
     ) -> None:
         if len(split) == 0:
             raise ElbowroomError("the data set's train split is empty: there is nothing to learn")
-        if paired and total % 2:
-            raise ElbowroomError(
-                f"train.batch_size: the time sampler looks at examples in pairs, and {total} is odd"
-            )
+        check_pairs(paired, total)
         self.split, self.seed, self.total, self.ranks = split, seed, total, ranks
         self.paired = paired
         self.positions = ranks.positions(total)  # [B]
@@ -70,6 +67,14 @@ class Feed:
 
     def _moved(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.ranks.device, non_blocking=True)
+
+
+def check_pairs(paired: bool, total: int) -> None:
+    """A batch of pairs has an even number of examples."""
+    if paired and total % 2:
+        raise ElbowroomError(
+            f"train.batch_size: the time sampler looks at examples in pairs, and {total} is odd"
+        )
 
 
 def with_labels_dropped(

@@ -40,6 +40,7 @@ from ..runs.folder import RunFolder
 from ..runs.log_file import LogSoFar
 from ..runs.ranks import Ranks, whole
 from ..runs.state import VALIDATION, State
+from .batches import check_pairs
 from .micro_batches import check_linear
 from .non_finite import NonFiniteError, dump, not_finite, numbers
 from .observers import Observers
@@ -138,6 +139,7 @@ def check_run(model: Diffusion, data: Dataset, options: Train, ranks: Ranks) -> 
     """Refuse what can be known to fail, or to train in silence for nothing, before it begins."""
     check_label_dropout(model, options, data.spec.classes)
     check_sharding(options, ranks)
+    check_pairs(model.objective.times.paired, options.batch_size)
     if options.micro_batch is not None:
         check_linear(model)
     check_batch(options, model.process.signature(), ranks)

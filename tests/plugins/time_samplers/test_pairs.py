@@ -19,6 +19,7 @@ from elbowroom.plugins.time_samplers.uniform import Stratified
 from elbowroom.plugins.weightings.paper import Elbo
 from elbowroom.runs.ranks import Ranks
 from elbowroom.training.batches import Feed, with_labels_dropped
+from elbowroom.training.run import train
 from elbowroom.training.step import Training
 
 from tests.helpers.accelerated import CPU, model
@@ -129,8 +130,8 @@ def test_a_run_trains_on_pairs():
     assert torch.equal(x[EVEN], x[ODD]) and noise.mirrored.sum() == 4
 
 
-def test_an_odd_batch_is_refused():
+def test_an_odd_batch_is_refused_before_a_folder_is_made(tmp_path):
     config = load_config(tiny_config(batch_size=7), {"objective.times": "antithetic"})
-    parts = build_parts(config)
     with pytest.raises(ElbowroomError, match=r"train\.batch_size: .* 7 is odd"):
-        Training(model(parts, CPU), parts.data, config.train, seed=1, ranks=Ranks(CPU))
+        train(config, tmp_path / "run", without={"console", "tensorboard"})
+    assert not (tmp_path / "run").exists()
