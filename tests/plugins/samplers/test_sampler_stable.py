@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 from elbowroom import CategoricalPrediction, Noise
-from elbowroom.plugins.samplers.stable import Stable, divergence
+from elbowroom.plugins.samplers.stable import Stable, _Said, divergence
 from elbowroom.plugins.schedules.masking import Linear
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,6 +118,18 @@ def test_a_certain_picture_takes_as_few_calls_as_the_history_asks_for():
     for history in (1, 2):
         found = Stable(history=history).sample(model, Noise.of(0, 10))
         assert (found.calls == 1 + history).all()
+
+
+def test_calm_is_counted_anew_after_every_move():
+    """Only calls one after another count, of each token for itself; what is shown is hidden."""
+    still = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], dtype=torch.float64).log()
+    moved = still.flip(1)
+    said = _Said(torch.full((1, 3), STATES))
+    both = (torch.tensor([0, 0]), torch.tensor([0, 2]))
+    seen = [said.calm(both, say, 0.01).tolist() for say in (still, still, moved, moved, moved)]
+    assert seen == [[0, 0], [1, 1], [0, 0], [1, 1], [2, 2]]
+    last = (torch.tensor([0]), torch.tensor([2]))
+    assert said.calm(last, moved[1:], 0.01).tolist() == [3]
 
 
 @given(st.lists(st.floats(-6, 6), min_size=2, max_size=6), st.integers(0, 9))
