@@ -25,7 +25,7 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from .hidden import NEEDS, Marked, mask_of, stay_hidden
+from .absorbing import NEEDS, Marked, mask_of, stay_hidden
 
 
 @attrs.frozen

@@ -25,7 +25,7 @@ import torch
 from elbowroom import Level, Noise, Step, SteppingSampler, Trajectory, draw_categorical
 from torch import Tensor
 
-from .hidden import NEEDS, Marked, mask_of, revealed_share
+from .absorbing import NEEDS, Marked, mask_of, revealed_share
 
 
 @attrs.frozen

@@ -34,7 +34,7 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from .hidden import NEEDS, Marked, mask_of, visible_level
+from .absorbing import NEEDS, Marked, mask_of, visible_level
 
 
 @attrs.frozen

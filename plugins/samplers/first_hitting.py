@@ -29,7 +29,7 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from .hidden import NEEDS, mask_of, revealed_share
+from .absorbing import NEEDS, mask_of, revealed_share
 
 
 @attrs.frozen

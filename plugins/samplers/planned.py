@@ -23,7 +23,7 @@ import torch
 from elbowroom import CategoricalPrediction, Step, SteppingSampler, Trajectory, draw_categorical
 from torch import Tensor
 
-from .hidden import NEEDS, Marked, mask_of, stay_hidden
+from .absorbing import NEEDS, Marked, mask_of, stay_hidden
 
 
 @attrs.frozen

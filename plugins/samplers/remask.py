@@ -25,7 +25,7 @@ import torch
 from elbowroom import Frame, Model, Noise, Sampler, Step, Trajectory, draw_categorical
 from torch import Tensor
 
-from .hidden import NEEDS, Marked, mask_of
+from .absorbing import NEEDS, Marked, mask_of
 
 _share = attrs.validators.and_(attrs.validators.ge(0.0), attrs.validators.le(1.0))
 

@@ -40,7 +40,7 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from .hidden import NEEDS, Marked, mask_of, visible_level
+from .absorbing import NEEDS, Marked, mask_of, visible_level
 
 _share = attrs.validators.and_(attrs.validators.ge(0.0), attrs.validators.le(1.0))
 

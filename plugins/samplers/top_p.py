@@ -26,8 +26,8 @@ from elbowroom import (
 )
 from torch import Tensor
 
+from .absorbing import NEEDS
 from .ancestral import Ancestral
-from .hidden import NEEDS
 
 
 @attrs.frozen
