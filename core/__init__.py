@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from .sampling.drawing import Labels, draw
     from .sampling.filmstrip import Filmstrip, save_small_png
     from .sampling.picture import has_picture, pixels, save_png, tiled
+    from .sampling.texts import readable
     from .sampling.write import sample_run
     from .training.run import reproduce
     from .training.signals import Interrupt
@@ -176,6 +177,7 @@ _PUBLIC = {
     "sampling.drawing": "Labels draw",
     "sampling.filmstrip": "Filmstrip save_small_png",
     "sampling.picture": "has_picture pixels save_png tiled",
+    "sampling.texts": "readable",
     "sampling.write": "sample_run",
     "training.run": "reproduce",
     "training.signals": "Interrupt",
@@ -337,6 +339,7 @@ __all__ = [
     "python_form",
     "read_evaluation",
     "read_json",
+    "readable",
     "refuse_if_forbidden",
     "remember_code",
     "replace_file",

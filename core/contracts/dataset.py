@@ -36,6 +36,8 @@ class DataSpec:
     classes: int | None = None  # None: no labels
     # what people call the classes, by label; the form of the data is the same whatever it is
     names: tuple[str, ...] | None = attrs.field(default=None, eq=False)
+    # what each value reads as, where examples are text; part of a character by surrogateescape
+    tokens: tuple[str, ...] | None = attrs.field(default=None, eq=False, repr=False)
 
     @names.validator
     def _one_for_each_class(self, _: object, names: tuple[str, ...] | None) -> None:
@@ -45,12 +47,31 @@ class DataSpec:
                 f"for {self.classes} classes: each needs one of its own"
             )
 
+    @tokens.validator
+    def _one_for_each_value(self, _: object, tokens: tuple[str, ...] | None) -> None:
+        if tokens is not None and len(tokens) != self.levels:
+            raise ValueError(f"{len(tokens)} tokens for {self.levels} levels: each needs one")
+
     @classmethod
     def recorded(cls, record: Mapping[str, Any]) -> DataSpec:
-        """What ``attrs.asdict`` wrote down, now or before classes had names."""
-        names = record.get("names")
-        names = None if names is None else tuple(map(str, names))
-        return cls(tuple(record["shape"]), record["levels"], record["classes"], names)
+        """What ``attrs.asdict`` wrote down, now or before classes and values had names."""
+        names, tokens = (
+            None if (given := record.get(key)) is None else tuple(map(str, given))
+            for key in ("names", "tokens")
+        )
+        return cls(tuple(record["shape"]), record["levels"], record["classes"], names, tokens)
+
+    def fits(self, made_for: DataSpec) -> bool:
+        """Do numbers mean the same to a model that was made for other data?"""
+        unknown = self.tokens is None or made_for.tokens is None
+        same = unknown or self.tokens == made_for.tokens
+        return same and (self.shape, self.levels) == (made_for.shape, made_for.levels)
+
+    def texts(self, x: Tensor) -> list[str]:
+        """What examples x [B, N] read as."""
+        tokens, rows = self.tokens or (), x.tolist()
+        joined = ("".join(tokens[value] for value in row) for row in rows)
+        return [one.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for one in joined]
 
     def class_name(self, label: int) -> str:
         """What a class is called: its name, or its number where it has none."""
@@ -147,6 +168,10 @@ class Dataset(ABC):
     @abstractmethod
     def split(self, name: str) -> Split:
         """``train``, ``validation`` or ``test``; each always the same examples."""
+
+    def units(self, split: str) -> Mapping[str, float]:
+        """Other units that bits are counted by: name -> how many an example has, on average."""
+        return {}
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

@@ -10,7 +10,7 @@ is the diffusion term, i.e. ``bits_per_dim`` less the boundary terms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,3 +35,4 @@ class RunEvent:
     path: Path | None = None  # of the checkpoint that was saved
     doing: str = "training"  # what a run is at; "validating" between two steps
     device: str = "cpu"  # what it computes on
+    texts: Mapping[str, Sequence[str]] = attrs.Factory(dict)  # name -> samples that are text

@@ -39,6 +39,7 @@ from .measuring import Progress
 from .protocol import EvaluationProtocol
 from .shards import Shards
 
+_TEXTS = 8  # samples that are text, for people
 FORMAT = 2  # 1: samples had every class equally often
 
 
@@ -141,6 +142,7 @@ def _written(
         "train_seconds": loaded.checkpoint.state.seconds,
         **found.record(),
         "reverse": None,
+        "texts": None,
         "config": about["config"],
     }
     try:
@@ -149,6 +151,11 @@ def _written(
             progress("drawing pictures", 0, 1)
             with working(model, precision=protocol.precision):
                 record["reverse"] = _draw_pictures(model, protocol.seed, folder)
+        if model.sampler is not None and model.process.data.tokens is not None:
+            progress("drawing texts", 0, 1)
+            with working(model, precision=protocol.precision):
+                x = next(iter(draw(model, _TEXTS, None, protocol.seed, _TEXTS))).x
+            record["texts"] = model.process.data.texts(x)
         replace_file(folder / "figures.json", json.dumps(finite(record), indent=1).encode())
     except OSError as error:
         raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
@@ -158,10 +165,11 @@ def _written(
 def _check_form(data: Dataset, run: Loaded) -> None:
     """Refuse data that the model was not made for, before every metric stumbles over it."""
     made_for = run.model.process.data
-    if (data.spec.shape, data.spec.levels) != (made_for.shape, made_for.levels):
+    if not data.spec.fits(made_for):
         raise ElbowroomError(
             f"data: examples have the shape {data.spec.shape} and {data.spec.levels} levels, and "
-            f"{run.checkpoint.path} was trained on {made_for.shape} and {made_for.levels}"
+            f"{run.checkpoint.path} was trained on {made_for.shape} and {made_for.levels}, or on "
+            "other tokens"
         )
 
 

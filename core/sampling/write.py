@@ -24,6 +24,7 @@ from ..runs.ranks import LONG, Ranks, process_group
 from .drawing import Chunks, Drawn, Labels
 from .picture import has_picture, pixels, save_gif, save_png, tiled
 from .recorder import Recorder
+from .texts import numbered
 
 _FRAMES = 48  # of the animation, and the last one
 _FILE = "samples.npz"
@@ -34,7 +35,7 @@ _SHOWN = 64  # pictures in the grid and in the animation
 class SampleReport:
     """What ``sample`` did and where everything went."""
 
-    paths: Mapping[str, Path]  # "samples", and "grid" and "animation" where there are pictures
+    paths: Mapping[str, Path]  # "samples"; "grid" and "animation" of pictures, "texts" of text
     count: int
     step: int  # of the checkpoint
     seconds: float  # of sampling alone
@@ -70,7 +71,7 @@ def sample_run(
     overwrite: bool = True,
     progress: Callable[[int, Frame], None] | None = None,
 ) -> SampleReport:
-    """Draw from a run into ``out`` (RUN/samples): samples.npz, and grid.png and reverse.gif.
+    """Draw from a run into ``out`` (RUN/samples): samples.npz, and pictures or samples.txt.
 
     Without ``overwrite``, samples that are there already are refused before any is drawn.
     On ``device``, or what there is; ``precision`` bfloat16 runs the network in it, as in training.
@@ -193,6 +194,9 @@ def _written(
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
     write_atomically(paths["samples"], content.getvalue())
+    if data.tokens is not None:
+        paths["texts"] = folder / "samples.txt"
+        write_atomically(paths["texts"], numbered(data.texts(x)).encode())
     if film is not None:
         captions = _captions(data, arrays.get("labels"))
         grid = tiled(pixels(x[:_SHOWN], data.levels), captions=captions)

@@ -20,7 +20,7 @@ from ..certificate.certificate import certify
 from ..config.sections import Train
 from ..config.sizes import at_once, check_batch, check_room_to_train
 from ..conformance.answers import check_training
-from ..contracts.dataset import Dataset
+from ..contracts.dataset import Dataset, DataSpec
 from ..contracts.observer import RunEvent
 from ..objective.diffusion import Diffusion
 from ..randomness.generators import kept_generators
@@ -39,6 +39,7 @@ from ..runs.checkpoint import (
 from ..runs.folder import RunFolder
 from ..runs.log_file import LogSoFar
 from ..runs.ranks import Ranks, whole
+from ..runs.run_error import RunError
 from ..runs.state import VALIDATION, State
 from .batches import check_pairs
 from .micro_batches import check_linear
@@ -46,7 +47,7 @@ from .non_finite import NonFiniteError, dump, not_finite, numbers
 from .observers import Observers
 from .signals import Interrupt
 from .step import Training, check_label_dropout, check_sharding
-from .validation import pictures, validate
+from .validation import shown, validate
 
 INTERRUPTED = 75
 """Exit code of a run that was asked to stop and saved itself ("try again later")."""
@@ -107,6 +108,15 @@ class Start:
         """What the run's log was at this step, if that was written down."""
         return self._state.log
 
+    def check_data(self, now: DataSpec) -> None:
+        """Refuse data whose numbers mean something else than they did."""
+        then = self._state.data
+        if then is not None and not now.fits(DataSpec.recorded(then)):
+            raise RunError(
+                "the data are not those it was trained on: their shape, levels or tokens have "
+                "changed; bring the old ones back, or begin a new run"
+            )
+
     @property
     def _state(self) -> State:
         return State() if self.checkpoint is None else self.checkpoint.state
@@ -166,6 +176,7 @@ def fit_checked(
     observers = observers or Observers()
     record = attrs.evolve(record or State(), data=attrs.asdict(data.spec))
     begins = start or Start.of(folder, ranks)
+    begins.check_data(data.spec)
     ranks.first(lambda: folder.rewind(begins.step, begins.log))
     first = begins.step
     with kept_generators(ranks.device), Interrupt() as interrupt:
@@ -287,16 +298,15 @@ class _Run:
         model, ranks = self.training.model, self.ranks
         split = self.data.split("validation")
         measurements: dict[str, float] = {}
-        images: dict[str, Tensor] = {}
         model.eval()
         with self.training.ema.applied():
             if len(split):
                 measurements = validate(model, split, ranks, at_once(self.options, ranks))
-            images = pictures(model, ranks)
+            samples = shown(model, ranks)
         model.train()
         self.scalars |= measurements
         self.write(measurements)
-        self.tell("evaluated", self.done, measurements, images=images)
+        self.tell("evaluated", self.done, measurements, **samples)
         self.clock += time.perf_counter() - began  # not training time
         return measurements
 

@@ -9,9 +9,9 @@ questions. See :mod:`elbowroom.objective.looks`, also for the standard error.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..contracts.dataset import Split
 from ..objective.diffusion import Diffusion
@@ -56,16 +56,19 @@ def validate(
 
 
 @torch.no_grad()
-def pictures(model: Diffusion, ranks: Ranks, count: int = 16) -> dict[str, Tensor]:
-    """``samples``: a grid of the model's own samples, or nothing where the data are no images."""
+def shown(model: Diffusion, ranks: Ranks, count: int = 16) -> dict[str, dict[str, Any]]:
+    """``samples`` among the ``images``, a grid of the model's own, or among the ``texts``."""
     data = model.process.data
-    if model.sampler is None or not has_picture(data.shape):
+    if model.sampler is None or not (data.tokens or has_picture(data.shape)):
         return {}
     noise = Noise.of(_SEED, count, step=_STEP, device=ranks.device)
     cond = None
     if data.classes is not None:
         cond = torch.arange(count, device=ranks.device) % data.classes
+    x = model.sample(noise, cond).x
+    if data.tokens is not None:
+        return {"texts": {"samples": data.texts(x)}}
     captions = None
     if data.names is not None:
         captions = [data.class_name(k % len(data.names)) for k in range(count)]
-    return {"samples": tiled(pixels(model.sample(noise, cond).x, data.levels), captions=captions)}
+    return {"images": {"samples": tiled(pixels(x, data.levels), captions=captions)}}

@@ -110,6 +110,7 @@ def _point(comparison: Comparison, cell: Cell, state: State) -> dict[str, Any]:
         "train_seconds": found.get("train_seconds"),
         "sampling_seconds": (found.get("seconds") or {}).get("sampling"),
         "reverse": found.get("reverse"),
+        "texts": found.get("texts"),
         "milestones": [{"step": m["step"], "figures": m["figures"]} for m in milestones],
     }
 

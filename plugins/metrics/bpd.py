@@ -10,6 +10,9 @@ have evenly spread times, dealt to the examples by a keyed permutation, so that 
 split does not matter; :mod:`elbowroom.objective.looks` has that and the standard error. Noise is
 keyed by example and look: neither the batch size nor the machine changes a question that is asked.
 
+Where the data count in other units too (characters, bytes), it is said in these as well: an example
+of c characters has dims/c as many bits a character as it has a dimension.
+
 Where the data have labels the model is told them: it is the bound on -log p(x | label).
 """
 
@@ -47,6 +50,8 @@ class BitsPerDim(Metric):
     usual: ClassVar[int | None] = 10
     display: ClassVar[Mapping[str, Display]] = {
         "bits_per_dim": Display("bits/dim"),
+        "bits_per_character": Display("bits/character"),
+        "bits_per_byte": Display("bits/byte", "report"),
         **{f"bits_per_dim_{term}": Display(f"bits/dim: {term}", "detail") for term in _TERMS},
     }
 
@@ -98,7 +103,13 @@ class BitsPerDim(Metric):
             f"bits_per_dim_{term}": _measurement(bits[:, :, k], sure[:, :, k], of)
             for k, term in enumerate(_TERMS)
         }
-        return {"bits_per_dim": self._beside_ignorance(whole), **terms}
+        whole = self._beside_ignorance(whole)
+        return {"bits_per_dim": whole, **self._in_other_units(whole), **terms}
+
+    def _in_other_units(self, whole: Measurement) -> dict[str, Measurement]:
+        """Bits of the same examples by what else they are counted in."""
+        dims, units = self._subject.data.spec.dims, self._subject.data.units(self.split)
+        return {f"bits_per_{unit}": _scaled(whole, dims / c) for unit, c in units.items()}
 
     def _beside_ignorance(self, whole: Measurement) -> Measurement:
         """With what a model pays to which all V values are equally likely: log2 V."""
@@ -120,6 +131,13 @@ class BitsPerDim(Metric):
         terms = torch.stack([getattr(found, term) for term in _TERMS], 1).double().cpu()
         bits = terms / (self._subject.data.spec.dims * math.log(2))
         return bits.view(looks.each, len(numbers), -1)
+
+
+def _scaled(one: Measurement, factor: float) -> Measurement:
+    error, nothing = (
+        None if v is None else factor * v for v in (one.standard_error, one.knows_nothing)
+    )
+    return attrs.evolve(one, value=factor * one.value, standard_error=error, knows_nothing=nothing)
 
 
 def _measurement(bits: Tensor, sure: Tensor, of: dict[str, Any]) -> Measurement:

@@ -5,7 +5,7 @@
     level/elbo_by_level                     a histogram over lambda: the height of bin b is the
                                             ELBO's density there, in bits per dimension
     level_curve/elbo_by_level               the same as a picture with axes, easier to compare
-    samples                                 pictures
+    samples                                 pictures, or texts
     hparams                                 every value of the config, beside the last scalars
 
 Files are in ``RUN/tensorboard/NAME``, NAME the run's own: it is what TensorBoard calls a run. A run
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from elbowroom import readable
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
@@ -35,10 +36,8 @@ def start(event: RunEvent) -> None:
     purge = event.step + 1 if event.step else None  # steps logged twice are shown once
     writer = SummaryWriter(str(folder), purge_step=purge)
     _open[event.folder] = writer
-    lines = (f"{key}: {value}".splitlines() for key, value in flat(event.config))
-    # every line indented: TensorBoard reads Markdown, and a value may hold more than one line
-    text = "\n".join(f"    {line}" for several in lines for line in several)
-    writer.add_text("config", text, event.step)
+    text = "\n".join(f"{key}: {value}" for key, value in flat(event.config))
+    writer.add_text("config", _as_written(text), event.step)
 
 
 def write(event: RunEvent) -> None:
@@ -53,6 +52,8 @@ def write(event: RunEvent) -> None:
         writer.add_image(f"level_curve/{name}", curve(x, y, *_axes(name)), event.step)
     for name, picture in event.images.items():
         writer.add_image(name, picture, event.step, dataformats="HWC")
+    for name, texts in event.texts.items():
+        writer.add_text(name, _as_written("\n\n".join(map(readable, texts))), event.step)
     writer.flush()
 
 
@@ -74,6 +75,11 @@ def log_folder(run: Path) -> Path:
 
 def _tag(name: str) -> str:
     return name if "/" in name else f"train/{name}"
+
+
+def _as_written(text: str) -> str:
+    """Every line indented: TensorBoard reads Markdown, and shows such lines as they are."""
+    return "\n".join(f"    {line}" for line in text.splitlines())
 
 
 def flat(config: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

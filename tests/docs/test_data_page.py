@@ -10,12 +10,16 @@ import attrs
 import pytest
 import torch
 from elbowroom.plugins import datasets
+from elbowroom.plugins import text as text_plugin
 from elbowroom.plugins.datasets.shrink import Shrinkable
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
 
 
-@pytest.mark.parametrize(("name", "place"), datasets.datasets().items())
+ALL = {**datasets.datasets(), **text_plugin.datasets()}
+
+
+@pytest.mark.parametrize(("name", "place"), ALL.items())
 def test_every_data_set_and_option_is_in_the_table(name: str, place: str):
     """The table has a row for each data set, with exactly its own options."""
     module, _, attribute = place.partition(":")

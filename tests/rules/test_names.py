@@ -18,6 +18,7 @@ MEANT_OTHERWISE = {
     ("cli/__init__.py", "console"): "the public function of that name",
     ("cli/evaluate.py", "figures"): "a key of figures.json",
     ("cli/explain.py", "cost"): "the command that --cost asks, whoever brings it",
+    ("config/messages.py", "text"): "what a str is called in messages",
     ("conformance/answers.py", "units"): "a function of a process",
     ("conformance/process.py", "units"): "a function of a process",
     ("evaluation/evaluation.py", "figures"): "a key of figures.json",

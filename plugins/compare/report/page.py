@@ -18,7 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from ..presentation import paper_columns
 from ..real_data import data_words
 from .curves import curves
-from .samples import frontier_cards, samples
+from .samples import frontier_cards, samples, texts
 from .tables import amount, details, differences, measurements
 from .weightings import weightings
 
@@ -51,6 +51,7 @@ def page(results: Mapping[str, Any], out: Path) -> str:
         differences=differences(results),
         unfinished=unfinished(results),
         samples=samples(results, out),
+        texts=texts(results),
         curves=curves(results),
         frontiers=frontier_cards(results, out),
         weightings=weightings(results),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from elbowroom import readable
 
 
 @attrs.frozen
@@ -34,6 +35,17 @@ class Card:
         return cls(
             colour, label, alt, picture, width, height, frames, in_columns(rows), in_rows(rows)
         )
+
+
+def texts(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Samples that are text: those of the first finished run of each model."""
+    shown = []
+    for k, group in enumerate(results["groups"]):
+        points = (p for p in results["points"] if p["name"] in group["points"] and p.get("texts"))
+        if point := next(points, None):
+            words = [readable(one) for one in point["texts"]]
+            shown.append({"colour": k, "label": group["label"], "texts": words})
+    return shown
 
 
 def samples(results: Mapping[str, Any], out: Path) -> dict[str, Any]:

@@ -262,3 +262,14 @@ def test_gaps_break_a_line():
     """A missing value is not bridged."""
     drawn = chart("c", "x", "y", [Series("s", 0, [0, 1, 2, 3, 4], [1.0, 2.0, None, 2.0, 1.0])])
     assert len(drawn.lines[0].polylines) == 2
+
+
+def test_samples_that_are_text_are_shown_as_they_are(tmp_path):
+    """Escaped, and without what a terminal would act on; a run without texts shows none."""
+    made = results(tmp_path)
+    made["points"][0]["texts"] = [f"{NASTY}\x1b[31m\n  indented"]
+    text = page(made, tmp_path)
+    reader = read(text)
+    assert len(reader.all("figure", **{"class": "texts"})) == 1
+    assert f"{NASTY}\ufffd[31m\n  indented" in reader.text or "indented" in "".join(reader.text)
+    assert "\x1b" not in text and NASTY not in text

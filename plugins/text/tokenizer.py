@@ -1,0 +1,117 @@
+"""Pieces of text by a byte-level tokenizer of Hugging Face's ``tokenizers`` (``elbowroom[text]``).
+
+Byte-pair encoding begins with the 256 bytes and joins the pair that is most frequent, until there
+are as many pieces as wanted (Sennrich et al. 2016; Radford et al. 2019 for bytes). Its file writes
+a byte as a letter: the visible ones of Latin-1 as themselves, the others, in their order, as the
+letters from U+0100 on. Any text can be written in such pieces, and pieces in a row are the text;
+other tokenizers of that library (words, SentencePiece) lose spaces or characters, and are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from elbowroom import ElbowroomError
+
+from .vocabulary import Codes, Vocabulary
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_AT_ONCE = 1 << 16  # characters: a tokenizer keeps much beside each of them
+_VISIBLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_HIDDEN = tuple(byte for byte in range(256) if byte not in _VISIBLE)
+_BYTE = {chr(byte): byte for byte in _VISIBLE} | {
+    chr(0x100 + k): byte for k, byte in enumerate(_HIDDEN)
+}
+
+
+class Pieces(Vocabulary):
+    """The pieces of a tokenizer."""
+
+    def __init__(self, tokenizer: Tokenizer, source: object) -> None:
+        self._tokenizer = tokenizer
+        added = {k: one.content for k, one in tokenizer.get_added_tokens_decoder().items()}
+        pieces = {number: piece for piece, number in tokenizer.get_vocab().items()}
+        if len(pieces) < 2:
+            raise ElbowroomError(f"{source} has {len(pieces)} pieces; 2 are needed")
+        read = {k: added[k] if k in added else _text(piece, source) for k, piece in pieces.items()}
+        self.tokens = tuple(read.get(k, "") for k in range(max(read) + 1))
+
+    @classmethod
+    def learnt(cls, text: str, size: int, source: object) -> Pieces:
+        """``size`` pieces, learnt from a text; the same whenever the text is."""
+        library = _library()
+        tokenizer = library.Tokenizer(library.models.BPE())
+        tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = library.decoders.ByteLevel()
+        trainer = library.trainers.BpeTrainer(
+            vocab_size=size,
+            initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(_parts(text), trainer)
+        found = tokenizer.get_vocab_size()
+        if found < size:
+            raise ElbowroomError(
+                f"{source}: only {found} different pieces are in the text for train: set "
+                f"data.tokenizer={found} or fewer"
+            )
+        return cls(tokenizer, source)
+
+    @classmethod
+    def read(cls, path: Path) -> Pieces:
+        """What a tokenizer's own file says (``tokenizer.json``)."""
+        library = _library()
+        try:
+            tokenizer = library.Tokenizer.from_str(path.read_text("utf-8"))
+        except OSError as error:
+            raise ElbowroomError(f"cannot read the tokenizer {path}: {error.strerror}") from error
+        except Exception as error:  # the library raises nothing more telling
+            raise ElbowroomError(f"{path} is no file of a tokenizer: {error}") from error
+        if not isinstance(tokenizer.decoder, library.decoders.ByteLevel):
+            raise _not_of_bytes(path)
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return cls(tokenizer, path)
+
+    def encode(self, text: str) -> Codes:
+        encoded = (
+            self._tokenizer.encode(part, add_special_tokens=False).ids for part in _parts(text)
+        )
+        return np.concatenate(
+            [np.empty(0, self.dtype), *(np.array(i, self.dtype) for i in encoded)]
+        )
+
+
+def _library() -> Any:
+    try:
+        import tokenizers
+    except ImportError:
+        raise ElbowroomError(
+            "data.tokenizer needs the package tokenizers: pip install 'elbowroom[text]' (without "
+            "data.tokenizer a model is one of characters)"
+        ) from None
+    return tokenizers
+
+
+def _parts(text: str) -> Iterator[str]:
+    return (text[start : start + _AT_ONCE] for start in range(0, len(text), _AT_ONCE))
+
+
+def _text(piece: str, source: object) -> str:
+    """What a piece reads as; bytes of no whole character by surrogateescape."""
+    try:
+        return bytes(_BYTE[letter] for letter in piece).decode("utf-8", "surrogateescape")
+    except KeyError:
+        raise _not_of_bytes(source) from None
+
+
+def _not_of_bytes(source: object) -> ElbowroomError:
+    return ElbowroomError(
+        f"{source} is no byte-level tokenizer, the only kind whose pieces in a row are the text: "
+        "give one as GPT-2 or Llama 3 have, or data.tokenizer=1024 to learn one"
+    )
