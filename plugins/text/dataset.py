@@ -29,7 +29,7 @@ from elbowroom import Batch, Dataset, DataSpec, ElbowroomError, Split, check_spl
 from torch import Tensor
 
 from .files import read_splits
-from .vocabulary import Characters, Codes, Vocabulary
+from .vocabulary import Characters, Codes, Vocabulary, counts
 
 
 def _is_encoding(_: object, __: attrs.Attribute[str], name: str) -> None:
@@ -78,13 +78,11 @@ class Text(Dataset):
 
     def units(self, split: str) -> Mapping[str, float]:
         """Characters and bytes of an example, on average over the split."""
-        codes = self._codes[check_split(split)]
-        size = np.array([len(_bytes(token)) for token in self._vocabulary.tokens])
-        # a character begins at each byte that continues none
-        begun = np.array([_begun(token) for token in self._vocabulary.tokens])
+        tokens, codes = self._vocabulary.tokens, self._codes[check_split(split)]
+        share = counts(codes, len(tokens)) / len(codes)  # of each token
         return {
-            "character": float(begun[codes].mean() * self.length),
-            "byte": float(size[codes].mean() * self.length),
+            "character": float(share @ [_begun(token) for token in tokens]) * self.length,
+            "byte": float(share @ [len(_bytes(token)) for token in tokens]) * self.length,
         }
 
     def encode(self, text: str) -> Tensor:
@@ -154,5 +152,5 @@ def _bytes(token: str) -> bytes:
 
 
 def _begun(token: str) -> int:
-    """How many characters begin in a token."""
+    """How many characters begin in a token: one at each byte that continues none."""
     return sum(byte & 0xC0 != 0x80 for byte in _bytes(token))

@@ -29,8 +29,11 @@ MOST_BYTES = 1 << 31
 
 def read_splits(path: Path, pattern: str, encoding: str, limit: int | None) -> dict[str, str]:
     """Split -> its text. ``limit`` is the most characters of each text that are read."""
-    parts = _parts(path, pattern)
-    _check_size([file for files in parts.values() for file in files], path, limit)
+    try:
+        parts = _parts(path, pattern)
+        _check_size([file for files in parts.values() for file in files], path, limit)
+    except OSError as error:
+        raise ElbowroomError(f"cannot read the text {path}: {error.strerror}") from error
     texts = {part: _read(files, encoding, limit) for part, files in parts.items()}
     if len(texts) == 1:
         whole = texts["train"]

@@ -79,6 +79,14 @@ class Characters(Vocabulary):
         return codes
 
 
+def counts(codes: Codes, size: int) -> NDArray[np.int64]:
+    """[size] how often each number occurs."""
+    found = np.zeros(size, np.int64)
+    for start in range(0, len(codes), _AT_ONCE):
+        found += np.bincount(codes[start : start + _AT_ONCE], minlength=size)
+    return found
+
+
 def _points(text: str) -> Iterator[NDArray[np.uint32]]:
     """The code points of a text, some at a time."""
     for start in range(0, len(text), _AT_ONCE):
