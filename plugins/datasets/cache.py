@@ -80,6 +80,7 @@ class Part:
 
     images: DiskArray  # [N, H, W, C] uint8
     labels: DiskArray | None  # [N] int64
+    left_out: tuple[str, ...] = ()  # of the whole source: what could not be read, and why
 
 
 class Writer:
@@ -90,6 +91,7 @@ class Writer:
         self._files: dict[str, IO[bytes]] = {}
         self._reported = time.monotonic()
         self.counts: dict[str, int] = {}
+        self.left_out: list[str] = []  # why, with the file's name
 
     def add(self, part: str, images: NDArray[Any], labels: NDArray[Any] | None) -> None:
         """Appends ``images`` [n, H, W, C] uint8 and ``labels`` [n] to a part."""
@@ -110,7 +112,8 @@ class Writer:
         """Writes all that is held back, and ``about.json`` as the last."""
         for file in self._files.values():
             file.flush()
-        (self._folder / "about.json").write_text(json.dumps({"counts": self.counts}))
+        about = {"counts": self.counts, "left_out": self.left_out}
+        (self._folder / "about.json").write_text(json.dumps(about))
 
     def close(self) -> None:
         """Ends all files; what could not be written was an error before."""
@@ -142,8 +145,9 @@ def converted(
             ) from error
     about = folder / "about.json"
     try:
-        counts = json.loads(about.read_text())["counts"]
-        sizes = {str(part): int(count) for part, count in counts.items()}
+        said = json.loads(about.read_text())
+        sizes = {str(part): int(count) for part, count in said["counts"].items()}
+        left_out = tuple(map(str, said.get("left_out", ())))
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise ElbowroomError(
             f"cannot read {about}: delete the folder {folder} and it will be made again"
@@ -152,6 +156,7 @@ def converted(
         part: Part(
             DiskArray(folder / f"{part}.images", (count, *shape), "u1"),
             DiskArray(folder / f"{part}.labels", (count,), "<i8") if labelled else None,
+            left_out,
         )
         for part, count in sizes.items()
     }

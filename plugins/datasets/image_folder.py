@@ -11,27 +11,33 @@ In place of sub-folders a table ``metadata.csv`` or ``metadata.jsonl`` may say t
 Pictures are cropped to the largest centred square, averaged down to ``size`` and converted once
 to a file that is read at random. A folder in which a file was added, removed or changed (its
 size or time of change) is converted again.
+
+A file that cannot be read as a picture is an error, or with ``on_error: skip`` left out: how many
+and which is said whenever the folder is used, never once only.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import attrs
 import numpy as np
 from attrs.validators import in_
-from elbowroom import DataSpec, ElbowroomError, Split
+from elbowroom import DataSpec, ElbowroomError, Split, listed
 
 from .cache import Part, Writer, converted
 from .files import reading
 from .folders import PictureFolder, sub_folders, table_file
-from .pictures import load_picture, picture_side
+from .pictures import BrokenPictureError, load_picture, picture_side
 from .shrink import Shrinkable
 from .splits import ArraySplit, Rows, with_train_whole
 
@@ -47,6 +53,7 @@ class Pictures(Shrinkable):
     channels: int = attrs.field(default=3, validator=in_((1, 3)))  # 1: grey, 3: RGB
     enlarge: bool = False  # bring smaller pictures to ``size`` too, rather than refuse them
     upright: bool = True  # turn pictures as the camera's mark says
+    on_error: Literal["raise", "skip"] = "raise"  # skip: leave broken pictures out, and say so
 
     @property
     @abstractmethod
@@ -68,10 +75,15 @@ class Pictures(Shrinkable):
         """The side of the converted images."""
         if self.size is not None:
             return self.size
-        first, _ = next(self._pictures("train"), (None, 0))
-        if first is None:
-            raise ElbowroomError(f"{self._folders['train'].path}: no pictures")
-        return picture_side(first)
+        for path, _ in self._pictures("train"):
+            with suppress(*self._passed_over):
+                return picture_side(path)
+        raise ElbowroomError(f"{self._folders['train'].path}: no pictures")
+
+    @property
+    def _passed_over(self) -> tuple[type[ElbowroomError], ...]:
+        """What is wrong with a picture that is left out."""
+        return {"raise": (), "skip": (BrokenPictureError,)}[self.on_error]
 
     @cached_property
     def _folders(self) -> dict[str, PictureFolder]:
@@ -124,12 +136,42 @@ class Pictures(Shrinkable):
                 for part in self._folders:
                     pictures = self._pictures(part)
                     while group := list(islice(pictures, _GROUP)):
-                        images = np.stack(list(pool.map(self._load, (path for path, _ in group))))
-                        labels = np.array([label for _, label in group])
-                        writer.add(part, images, labels if labelled else None)
+                        loaded = list(pool.map(self._load_or_say, (path for path, _ in group)))
+                        writer.left_out += [one for one in loaded if isinstance(one, str)]
+                        whole = [
+                            (image, label)
+                            for image, (_, label) in zip(loaded, group, strict=True)
+                            if not isinstance(image, str)
+                        ]
+                        if whole:
+                            labels = np.array([label for _, label in whole])
+                            images = np.stack([image for image, _ in whole])
+                            writer.add(part, images, labels if labelled else None)
 
         shape = (self._side, self._side, self.channels)
-        return converted("image-folder", self._stamps(), shape, labelled, write)
+        parts = converted("image-folder", self._stamps(), shape, labelled, write)
+        self._check_left_out(parts)
+        return parts
+
+    def _load_or_say(self, path: Path) -> np.ndarray | str:
+        """The picture, or why it is left out."""
+        try:
+            return self._load(path)
+        except self._passed_over as error:
+            return str(error)
+
+    def _check_left_out(self, parts: Mapping[str, Part]) -> None:
+        """Say what was left out; a part of which nothing is left is an error."""
+        left_out = next((part.left_out for part in parts.values()), ())
+        for name, folder in self._folders.items():
+            if name not in parts:
+                raise ElbowroomError(f"{folder.path}: no picture there can be read")
+        if left_out:
+            warnings.warn(
+                f"{self.root}: {len(left_out)} broken pictures are left out: "
+                f"{listed(left_out, most=3)} (all: {parts['train'].images.path.parent}/about.json)",
+                stacklevel=2,
+            )
 
     def _stamps(self) -> Iterator[str]:
         """Everything a conversion depends on, one by one."""
@@ -138,6 +180,7 @@ class Pictures(Shrinkable):
                 yield f"{part}\n{path}\n{_stamp(path)}\n{label}"
         yield from (word for word in ("enlarge",) if self.enlarge)
         yield from (word for word in ("as stored",) if not self.upright)
+        yield from ("without broken ones" for _ in self._passed_over)
 
     def _load(self, path: Path) -> np.ndarray:
         if self.size is None and (side := picture_side(path)) != self._side:

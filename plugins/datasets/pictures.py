@@ -30,6 +30,10 @@ MOST_PIXELS = 1 << 26
 """8192 x 8192, some 200 MB as RGB: a file of a few kilobytes can claim any number."""
 
 
+class BrokenPictureError(ElbowroomError):
+    """A file that cannot be read as a picture."""
+
+
 def picture_side(path: Path) -> int:
     """The length of the largest square inside a picture file; only its header is read."""
     from PIL import Image
@@ -99,6 +103,6 @@ def _failures() -> tuple[type[Exception], ...]:
     return (OSError, SyntaxError, ValueError, EOFError, IndexError, Image.DecompressionBombError)
 
 
-def _broken(path: Path, error: Exception) -> ElbowroomError:
+def _broken(path: Path, error: Exception) -> BrokenPictureError:
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return ElbowroomError(f"cannot read {path} as a picture: {reason}")
+    return BrokenPictureError(f"cannot read {path} as a picture: {reason}")

@@ -389,3 +389,35 @@ def test_incomplete_layouts_are_named(tmp_path, missing: str):
         message = "'mouse'"
     with pytest.raises(ElbowroomError, match=message):
         ImageFolder(path=root, size=8).split("train")
+
+
+# -- broken pictures
+
+
+def test_broken_pictures_can_be_left_out_and_are_named_each_time(tmp_path):
+    """The rest is as if they had never been there; each use says how many and which."""
+    root, whole = write(tmp_path / "made"), write(tmp_path / "whole")
+    for name in ("cat/0000.png", "cat/zz.jpg", "dog/001b.png"):  # the very first one too
+        (root / name).write_bytes(b"no picture")
+    with pytest.raises(ElbowroomError, match="cannot read"):
+        ImageFolder(path=root).split("train")
+    for _ in range(2):  # converted, then found
+        data = ImageFolder(path=root, on_error="skip")
+        with pytest.warns(UserWarning, match=r"3 broken pictures are left out: .*0000\.png"):
+            split = data.split("train")
+    there = ImageFolder(path=whole).split("train")
+    rows = torch.arange(len(there))
+    assert torch.equal(split.take(rows).x, there.take(rows).x)
+    assert torch.equal(split.take(rows).y, there.take(rows).y)
+
+
+def test_only_what_is_broken_is_left_out(tmp_path):
+    """A picture that is too small is no broken one; a folder of broken ones is an error."""
+    root = write(tmp_path / "made")
+    picture(1, 4, 4).save(root / "cat" / "zz.png")
+    with pytest.raises(ElbowroomError, match="smaller than size"):
+        ImageFolder(path=root, size=8, on_error="skip").split("train")
+    (tmp_path / "none" / "cat").mkdir(parents=True)
+    (tmp_path / "none" / "cat" / "1.png").write_bytes(b"no picture")
+    with pytest.raises(ElbowroomError, match="no picture"):
+        ImageFolder(path=tmp_path / "none", size=8, on_error="skip").split("train")
