@@ -83,7 +83,9 @@ class Pictures(Shrinkable):
     @property
     def _passed_over(self) -> tuple[type[ElbowroomError], ...]:
         """What is wrong with a picture that is left out."""
-        return {"raise": (), "skip": (BrokenPictureError,)}[self.on_error]
+        chosen: dict[str, tuple[type[ElbowroomError], ...]]
+        chosen = {"raise": (), "skip": (BrokenPictureError,)}
+        return chosen[self.on_error]
 
     @cached_property
     def _folders(self) -> dict[str, PictureFolder]:
