@@ -12,16 +12,22 @@ FOLDERS = {"core": "elbowroom", "plugins": "elbowroom/plugins", "contrib": "elbo
 """Folder of the repository -> folder of the wheel."""
 
 
-def build_wheel(folder: Path) -> Path:
-    """The path of a fresh wheel in ``folder``."""
+def copy_sources(folder: Path) -> Path:
+    """All that a build needs, in a new folder there."""
     source = folder / "source"
     source.mkdir()
-    for name in (*FOLDERS, "pyproject.toml", "README.md", "LICENSE"):
+    for name in (*FOLDERS, "pyproject.toml", "setup.py", "README.md", "LICENSE"):
         path = ROOT / name
         if path.is_dir():
             shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(path, source / name)
+    return source
+
+
+def build_wheel(folder: Path) -> Path:
+    """The path of a fresh wheel in ``folder``."""
+    source = copy_sources(folder)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", folder, source]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode:

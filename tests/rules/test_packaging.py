@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import email
+import subprocess
+import sys
 import zipfile
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
-from tests.helpers.built_wheel import FOLDERS, ROOT, build_wheel
+from tests.helpers.built_wheel import FOLDERS, ROOT, build_wheel, copy_sources
 
 NOT_SHIPPED = {".pyc"}
 
@@ -43,6 +46,20 @@ def test_the_wheel_is_typed_and_licensed(wheel):
     described = email.message_from_bytes(archive.read(name))
     assert described["License-Expression"] == "Apache-2.0"
     assert {"xformers", "hf", "fid", "docs", "dev"} <= set(described.get_all("Provides-Extra"))
+
+
+def test_an_editable_install_leads_type_checkers_to_every_module(tmp_path):
+    """The folder that its .pth names has a stub package in which each module is the source."""
+    source = copy_sources(tmp_path)
+    build = f"from setuptools.build_meta import build_editable; build_editable({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    typed = zipfile.ZipFile(wheel).read("__editable__.elbowroom-types.pth").decode().strip()
+    for folder, target in FOLDERS.items():
+        for path in (source / folder).rglob("*.py"):
+            inside = Path(target, path.relative_to(source / folder)).relative_to("elbowroom")
+            assert Path(typed, "elbowroom-stubs", inside).resolve() == path.resolve()
+    assert Path(typed, "elbowroom-stubs", "__init__.pyi").exists()
 
 
 def test_every_plugin_folder_is_announced():
