@@ -79,11 +79,11 @@ class Text(Dataset):
     def units(self, split: str) -> Mapping[str, float]:
         """Characters and bytes of an example, on average over the split."""
         tokens, codes = self._vocabulary.tokens, self._codes[check_split(split)]
-        share = counts(codes, len(tokens)) / len(codes)  # of each token
-        return {
-            "character": float(share @ [_begun(token) for token in tokens]) * self.length,
-            "byte": float(share @ [len(_bytes(token)) for token in tokens]) * self.length,
-        }
+        often = counts(codes, len(tokens))  # [V] whole numbers: sums are exact
+        characters = int(often @ [_begun(token) for token in tokens])
+        size = int(often @ [len(_bytes(token)) for token in tokens])
+        whole = {"character": characters, "byte": size}
+        return {unit: number / len(codes) * self.length for unit, number in whole.items()}
 
     def encode(self, text: str) -> Tensor:
         """[N] int64: the levels of a text's tokens."""
