@@ -302,7 +302,7 @@ def test_a_run_shows_its_samples_as_text(run, book):
     x = torch.from_numpy(np.load(report.paths["samples"])["x"].astype("int64"))
     spec = load_run(run).model.process.data
     assert all(one in written for one in spec.texts(x))
-    events = EventAccumulator(str(run / "tensorboard")).Reload()
+    events = EventAccumulator(str(run / "tensorboard" / run.name)).Reload()
     (shown,) = events.Tensors("samples/text_summary")
     assert shown.tensor_proto.string_val[0].decode().startswith("    ")
 
