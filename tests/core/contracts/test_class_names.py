@@ -162,7 +162,7 @@ def test_explain_lists_the_classes(folder_run, monkeypatch):
     assert "3 classes: 2, 10, cat" in told.out
     record = elbowroom("explain", path, "--json").json
     assert record["data"] == {
-        "shape": [4, 4, 1], "levels": 256, "classes": 3, "names": ["2", "10", "cat"],
+        "shape": [4, 4, 1], "levels": 256, "classes": 3, "names": ["2", "10", "cat"], "tokens": None,
     }  # fmt: skip
 
 
