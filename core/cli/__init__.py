@@ -21,6 +21,7 @@ from .options import (
     Metrics,
     Overrides,
     Precision,
+    Reference,
     Run,
     Samples,
     Seed,
@@ -28,7 +29,7 @@ from .options import (
     Trust,
     Utilisation,
 )
-from .output import complain, console, number, print_json, progress_bars, table
+from .output import complain, console, number, print_json, progress_bars, progress_display, table
 from .pace import Lines, Pace, duration
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Overrides",
     "Pace",
     "Precision",
+    "Reference",
     "Run",
     "Samples",
     "Seed",
@@ -59,5 +61,6 @@ __all__ = [
     "number",
     "print_json",
     "progress_bars",
+    "progress_display",
     "table",
 ]

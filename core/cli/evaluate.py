@@ -17,6 +17,7 @@ from .options import (
     Metrics,
     Overrides,
     Precision,
+    Reference,
     Run,
     Samples,
     Seed,
@@ -33,6 +34,7 @@ def evaluate(
     overrides: Overrides = None,
     metric: Metrics = None,
     features: Features = None,
+    reference: Reference = None,
     samples: Samples = 1000,
     seed: Seed = 0,
     checkpoint: Checkpoint = "best",
@@ -66,6 +68,7 @@ def evaluate(
     protocol = EvaluationProtocol(
         metrics=tuple(metric or ()),
         features=features,
+        reference=reference,
         samples=samples,
         seed=seed,
         checkpoint=checkpoint,

@@ -42,6 +42,10 @@ Features = Annotated[
         help="classifier (default), inception, inception:FILE or ./my.py:Network.",
     ),
 ]
+Reference = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="FID against this .npz (mu, sigma or arr_0) alone."),
+]
 Samples = Annotated[int, typer.Option(metavar="N", min=2, help="How many samples to draw.")]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")]
 Checkpoint = Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")]

@@ -35,7 +35,10 @@ def sample(
     batch_size: Annotated[
         int, typer.Option(metavar="N", min=1, help="How many at once; changes no sample.")
     ] = 64,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: RUN/samples.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Default: RUN/samples. FILE.npz: ADM's arr_0 alone."),
+    ] = None,
     checkpoint: Checkpoint = "best",
     ema: Ema = None,
     device: Device = None,

@@ -26,6 +26,7 @@ class EvaluationProtocol:
 
     metrics: tuple[Any, ...] = ()  # names or mappings; none: the usual ones
     features: str | None = None  # feature network of all metrics that use one
+    reference: str | None = None  # file that metrics compare with which can, in place of the data
     samples: int = attrs.field(default=1000, validator=attrs.validators.ge(2))
     seed: int = attrs.field(default=0, validator=attrs.validators.ge(0))
     checkpoint: str = "best"  # or "last", or a step
@@ -49,18 +50,20 @@ class EvaluationProtocol:
                 raise ElbowroomError(f"metric {spec.name} is named twice")
             built[f"{spec.name} {len(same) + 1}" if same else spec.name] = metric
             specs.append(spec)
+        if self.reference is not None and not any("reference" in spec.options for spec in specs):
+            raise ElbowroomError("--reference: no metric that was named compares with a file")
         return built
 
     def _spec(self, given: Any) -> ComponentSpec:
-        """A metric with the common feature network, where it uses one and names none itself."""
+        """A metric with the common feature network and reference, where it takes them."""
         wanted = parse_spec(given) if isinstance(given, str) else given
         spec = named_component("metric", wanted, path="--metric")
-        if self.features is None or spec.component is None:
+        if spec.component is None or spec.instance is not None:
             return spec
         named = dict(wanted) if isinstance(wanted, Mapping) else {"name": wanted}
-        if "features" in named or "features" not in options_of(spec.cls):
-            return spec
-        return named_component("metric", {**named, "features": self.features}, path="--metric")
+        common = {"features": self.features, "reference": self.reference}
+        taken = {k: v for k, v in common.items() if v is not None and k in options_of(spec.cls)}
+        return named_component("metric", {**taken, **named}, path="--metric")
 
 
 def usual_metrics() -> list[str]:

@@ -73,6 +73,7 @@ def sample_run(
 ) -> SampleReport:
     """Draw from a run into ``out`` (RUN/samples): samples.npz, and pictures or samples.txt.
 
+    An ``out`` that ends in .npz is one file in ADM's form, which others' evaluations read.
     Without ``overwrite``, samples that are there already are refused before any is drawn.
     On ``device``, or what there is; ``precision`` bfloat16 runs the network in it, as in training.
     Under ``torchrun`` every rank calls this and draws its share; the first writes, all are told.
@@ -96,10 +97,12 @@ def sample_run(
 
 
 def _made(folder: Path, overwrite: bool) -> None:
-    if not overwrite and (folder / _FILE).exists():
+    file = folder if _is_file(folder) else folder / _FILE
+    if not overwrite and file.exists():
         raise ElbowroomError(
-            f"{folder / _FILE} is there already: --overwrite replaces it, --out is another folder"
+            f"{file} is there already: --overwrite replaces it, --out is another place"
         )
+    folder = file.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -120,7 +123,11 @@ def _into(
 ) -> SampleReport:
     model, data = loaded.model, loaded.model.process.data
     check_samples(count, data)
-    film = Recorder(model.process, _SHOWN, _FRAMES) if has_picture(data.shape) else None
+    shows = has_picture(data.shape)
+    if _is_file(folder) and not shows:
+        raise ElbowroomError(f"--out {folder}: data of shape {data.shape} are no pictures")
+    filmed = shows and not _is_file(folder)
+    film = Recorder(model.process, _SHOWN, _FRAMES) if filmed else None
     shown: list[float] = []  # seconds spent on drawing, which is not sampling
 
     def watch(first: int, frame: Frame) -> None:
@@ -172,8 +179,12 @@ def _written(
     import numpy as np
 
     model, data = loaded.model, loaded.model.process.data
-    x = torch.cat([part.x for part in parts])
     calls = torch.cat([part.calls for part in parts])
+    mean, most = float(calls.double().mean()), int(calls.max())
+    made = (len(calls), loaded.checkpoint.step, seconds, mean, most, _used(loaded, asked))
+    if _is_file(folder):
+        return SampleReport({"samples": _write_pictures(folder, parts, data)}, *made)
+    x = torch.cat([part.x for part in parts])
     about: dict[str, Any] = {
         "seed": asked["seed"],
         "step": loaded.checkpoint.step,
@@ -203,15 +214,23 @@ def _written(
         paths["grid"] = save_png(grid, folder / "grid.png")
         pictures = [tiled(painted) for _, painted in film.frames()]
         paths["animation"] = save_gif(pictures, folder / "reverse.gif")
-    return SampleReport(
-        paths,
-        len(x),
-        loaded.checkpoint.step,
-        seconds,
-        float(calls.double().mean()),
-        int(calls.max()),
-        _used(loaded, asked),
-    )
+    return SampleReport(paths, *made)
+
+
+def _is_file(out: Path) -> bool:
+    return out.suffix == ".npz"
+
+
+def _write_pictures(file: Path, parts: Sequence[Drawn], data: DataSpec) -> Path:
+    """ADM's form: arr_0, uint8 [N, H, W, 3], and arr_1, the labels [N]."""
+    import numpy as np
+
+    arrays = [torch.cat([pixels(part.x, data.levels) for part in parts]).numpy()]
+    told = [part.labels for part in parts if part.labels is not None]
+    content = io.BytesIO()
+    np.savez(content, *arrays, *([torch.cat(told).numpy()] if told else []))
+    write_atomically(file, content.getvalue())
+    return file
 
 
 def _used(loaded: Loaded, asked: Mapping[str, Any]) -> dict[str, Any]:

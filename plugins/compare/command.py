@@ -16,6 +16,7 @@ from elbowroom.cli import (
     Features,
     Metrics,
     Pace,
+    Reference,
     Samples,
     console,
     duration,
@@ -67,6 +68,7 @@ def compare(
     ] = 1,
     metric: Metrics = None,
     features: Features = None,
+    reference: Reference = None,
     samples: Samples = 1000,
     sample_seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")] = 0,
     checkpoint: Annotated[
@@ -101,6 +103,7 @@ def compare(
     protocol = EvaluationProtocol(
         metrics=tuple(metric or ()),
         features=features,
+        reference=reference,
         samples=samples,
         seed=sample_seed,
         checkpoint=checkpoint,

@@ -155,7 +155,8 @@ class Comparison:
             words += ["--metric", metric if isinstance(metric, str) else json.dumps(metric)]
         if asked.precision != "float32":
             words += ["--precision", asked.precision]
-        return words + (["--features", asked.features] if asked.features else []) + self._where()
+        words += ["--features", asked.features] if asked.features else []
+        return words + (["--reference", asked.reference] if asked.reference else []) + self._where()
 
     def _program(self) -> list[str]:
         if self.ranks == 1:

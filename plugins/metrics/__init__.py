@@ -29,6 +29,12 @@ def metrics() -> Mapping[str, str]:
 
 
 @hookimpl
+def commands() -> Mapping[str, str]:
+    """What this plugin adds to the command line."""
+    return {"reference": f"{_HOME}.command:reference"}
+
+
+@hookimpl
 def feature_networks() -> Mapping[str, str]:
     """What the metrics see of a picture."""
     return {

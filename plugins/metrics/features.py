@@ -60,7 +60,11 @@ class Eye:
 
     def size(self, data: Dataset) -> int:
         """F: how many features a picture has."""
-        return self(data.split("train").take(torch.arange(1)).x).vectors.shape[1]
+        return self.first(data).vectors.shape[1]
+
+    def first(self, data: Dataset) -> Features:
+        """The features of one example, whose form is that of all."""
+        return self(data.split("train").take(torch.arange(1)).x)
 
     def over(self, split: str, data: Dataset, batch_size: int) -> Iterator[Features]:
         """The features of a whole split, batch by batch."""

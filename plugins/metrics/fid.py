@@ -2,124 +2,124 @@
 
     FID = |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2))
 
-The sums are torchmetrics', in float64. Against the train *and* the test split: a model that
-memorises comes near to train and not to test. The floor is the FID between these two splits; it is
-not zero since both are finite (and n samples have a bias of their own: compare equal n only).
+Against the train *and* the test split: a model that memorises comes near to train and not to test.
+The floor is the FID between these two splits; it is not zero since both are finite (and n samples
+have a bias of their own: compare equal n only). With a ``reference`` file it is against that alone,
+and the floor is that of the test split.
+
+The features may be of any network, so this is also the Fréchet distance (FD) of others' features.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, ClassVar
 
 import attrs
 import torch
 from elbowroom import Display, Measurement, Metric, Subject
-from torch import Tensor, nn
+from torch import Tensor
 
-from .features import Eye, FeatureSpec, eye
-from .kept import of_real_data
+from . import moments
+from .features import Eye, Features, FeatureSpec, eye
+from .kept import code_digest, of_real_data
+from .moments import Moments, Sums, frechet
+from .reference import Reference
 
 SPLITS = ("train", "test")
-_SUMS = tuple(f"fake_features_{what}" for what in ("sum", "cov_sum", "num_samples"))
-
-
-class Seen(nn.Module):
-    """Stands where torchmetrics has a feature network: features were looked at already."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.num_features = size
-
-    def forward(self, features: Tensor) -> Tensor:
-        return features
 
 
 @attrs.define(eq=False)
 class FID(Metric):
-    """FID against train and against test."""
+    """FID against train and against test, or against a reference file."""
 
     usual: ClassVar[int | None] = 20
     display: ClassVar[Mapping[str, Display]] = {
         "fid_train": Display("FID train"),
         "fid_test": Display("FID test"),
+        "fid_reference": Display("FID reference"),
     }
+    name: ClassVar[str] = "fid"
+    kind: ClassVar[str] = ""  # which moments of a reference file
 
     features: FeatureSpec = "classifier"
+    reference: str | None = None  # a file of statistics or pictures in ADM's form
 
     _eye: Eye = attrs.field(init=False, repr=False)
-    _against: dict[str, Any] = attrs.field(init=False, factory=dict, repr=False)
+    _against: dict[str, Moments] = attrs.field(init=False, factory=dict, repr=False)
+    _of: dict[str, Mapping[str, Any]] = attrs.field(init=False, factory=dict, repr=False)
     _floor: float = attrs.field(init=False, default=0.0, repr=False)
-    _counts: dict[str, int] = attrs.field(init=False, factory=dict, repr=False)
+    _sums: Sums = attrs.field(init=False, repr=False)  # of the samples
+
+    def vectors(self, seen: Features) -> Tensor:
+        """[B, F] what is compared."""
+        return seen.vectors
 
     def prepare(self, subject: Subject) -> None:
         self._eye = eye(self.features, subject)
-        self._counts = {split: len(subject.data.split(split)) for split in SPLITS}
-        library = version("torchmetrics")  # its sums are kept
+        given = None if self.reference is None else Reference.read(self.reference)
+        if given is None:
+            counts = {split: len(subject.data.split(split)) for split in SPLITS}
+            self._of = {split: {"against": f"{n} {split} examples"} for split, n in counts.items()}
+        else:
+            self._of = {"reference": given.protocol()}
+        sums = code_digest(moments.__file__)
+        settings = (self.name, sums, None if given is None else given.digest)
         identity = self._eye.network.identity
-        real = of_real_data(subject, __file__, identity, (library,), lambda: self._real(subject))
+        real = of_real_data(
+            subject, __file__, identity, settings, lambda: self._real(subject, given)
+        )
         self._floor = float(real["floor"])
-        self._against = {split: distance(int(real["size"])) for split in SPLITS}
-        for split, one in self._against.items():
-            mine = {key: value for key, value in real.items() if key.startswith(f"{split} ")}
-            sums = {key.removeprefix(f"{split} "): value for key, value in mine.items()}
-            one.load_state_dict(sums, strict=False)
+        self._against = {
+            name: Moments(real[f"{name} mean"], real[f"{name} covariance"]) for name in self._of
+        }
+        self._sums = Sums(len(next(iter(self._against.values())).mean))
 
-    def _real(self, subject: Subject) -> dict[str, Tensor]:
-        """torchmetrics' sums over each split, and the distance between the two."""
-        size = self._eye.size(subject.data)
-        between, found = distance(size), {"size": torch.tensor(size)}
-        for split in SPLITS:
-            one = distance(size)
-            for seen in self._eye.over(split, subject.data, subject.batch_size):
-                one.update(seen.vectors, real=True)
-                between.update(seen.vectors, real=split == "train")
-            sums = {key: value for key, value in one.state_dict().items() if value.any()}
-            found |= {f"{split} {key}": value for key, value in sums.items()}
-        return {**found, "floor": between.compute()}
+    def _real(self, subject: Subject, given: Reference | None) -> dict[str, Tensor]:
+        """The moments of each reference, and the distance of the test split from the first."""
+        test = self._split("test", subject)
+        if given is None:
+            against = {"train": self._split("train", subject), "test": test}
+        else:
+            against = {"reference": self._given(given, subject)}
+        floor = frechet(next(iter(against.values())), test)
+        found = {"floor": torch.tensor(floor, dtype=torch.float64)}
+        for name, one in against.items():
+            found |= {f"{name} mean": one.mean, f"{name} covariance": one.covariance}
+        return found
+
+    def _split(self, split: str, subject: Subject) -> Moments:
+        seen = self._eye.over(split, subject.data, subject.batch_size)
+        return Sums.over(self._size(subject), map(self.vectors, seen)).moments()
+
+    def _given(self, given: Reference, subject: Subject) -> Moments:
+        """The moments a file states, or those of the pictures in it."""
+        size = self._size(subject)
+        if self.kind in given.moments or given.pictures is None:
+            return given.stated(self._eye.network, size, self.kind)
+        shown = given.batches(subject.data.spec, subject.batch_size)
+        return Sums.over(size, (self.vectors(self._eye(x)) for x in shown)).moments()
+
+    def _size(self, subject: Subject) -> int:
+        return self.vectors(self._eye.first(subject.data)).shape[1]
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:
-        vectors = self._eye(samples).vectors
-        for one in self._against.values():
-            one.update(vectors, real=False)
+        self._sums.update(self.vectors(self._eye(samples)))
 
     def state(self) -> dict[str, Tensor]:
-        one = next(iter(self._against.values()))  # the samples' sums are the same in each
-        return {name: getattr(one, name).clone() for name in _SUMS}
+        return self._sums.state()
 
     def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
-        for one in self._against.values():
-            if not one.update_called:  # torchmetrics asks for one: of no samples
-                one.update(
-                    one.fake_features_sum.new_empty(0, len(one.fake_features_sum)), real=False
-                )
-            for name in _SUMS:
-                setattr(one, name, torch.stack([state[name] for state in states]).sum(0))
+        self._sums.merge(states)
 
     def compute(self) -> dict[str, Measurement]:
+        samples = self._sums.moments()
         return {
-            f"fid_{split}": Measurement(
-                float(one.compute()),
+            f"{self.name}_{name}": Measurement(
+                frechet(one, samples),
                 better="lower",
                 floor=self._floor,
-                of={
-                    "against": f"{self._counts[split]} {split} examples",
-                    **self._eye.network.protocol(),
-                },
+                of={**self._of[name], **self._eye.network.protocol()},
             )
-            for split, one in self._against.items()
+            for name, one in self._against.items()
         }
-
-
-def distance(size: int) -> Any:
-    """torchmetrics' FID over vectors [B, size] that are features already."""
-    from torchmetrics.image.fid import FrechetInceptionDistance
-
-    made = FrechetInceptionDistance(
-        Seen(size),
-        compute_with_cache=False,  # more samples may come
-        sync_on_compute=False,  # ranks are merged by us
-    )
-    made.persistent(mode=True)  # its sums are part of its state_dict
-    return made.to(torch.device("cpu"))

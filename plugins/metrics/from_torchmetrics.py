@@ -38,10 +38,9 @@ from elbowroom import (
     kept_generators,
     seed_generators,
 )
-from torch import Tensor
+from torch import Tensor, nn
 
 from .features import Eye, FeatureSpec, eye
-from .fid import Seen
 
 _CLASS = re.compile(r"(torchmetrics(?:\.[a-z]\w*)*)\.([A-Z]\w*)")
 
@@ -162,6 +161,17 @@ class _Pictures:
 
     def protocol(self) -> dict[str, Any]:
         return {"pictures": {"float": "0 to 1", "uint8": "0 to 255"}[self.form]}
+
+
+class Seen(nn.Module):
+    """Stands where torchmetrics has a feature network: features were looked at already."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.num_features = size
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features
 
 
 @attrs.frozen(eq=False)

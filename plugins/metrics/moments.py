@@ -1,0 +1,78 @@
+"""Mean and covariance of a stream of vectors, and the Fréchet distance of two such pairs.
+
+    m = sum v / n,      S = (sum v v' - n m m') / (n - 1)
+
+    d(1, 2) = |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2))
+
+The sums are in float64 and add up over batches and ranks. tr (S1 S2)^(1/2) is the sum of the roots
+of the eigenvalues of S1 S2, as torchmetrics has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+import torch
+from torch import Tensor
+
+
+@attrs.frozen(eq=False)
+class Moments:
+    """Mean and covariance of a set of vectors."""
+
+    mean: Tensor  # [F] float64
+    covariance: Tensor  # [F, F] float64
+
+
+def frechet(a: Moments, b: Moments) -> float:
+    """The distance of the normals that have these moments."""
+    means = (a.mean - b.mean).square().sum()
+    roots = torch.linalg.eigvals(a.covariance @ b.covariance).sqrt().real.sum()
+    return float(means + a.covariance.trace() + b.covariance.trace() - 2 * roots)
+
+
+class Sums:
+    """What moments are made of: n, sum v [F] and sum v v' [F, F]."""
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self._total = torch.zeros(size, dtype=torch.float64)
+        self._squares = torch.zeros(size, size, dtype=torch.float64)
+
+    @classmethod
+    def over(cls, size: int, batches: Iterable[Tensor]) -> Sums:
+        """Of vectors [B, size] each."""
+        made = cls(size)
+        for vectors in batches:
+            made.update(vectors)
+        return made
+
+    def update(self, vectors: Tensor) -> None:
+        """Take in vectors [B, F]."""
+        v = vectors.double()
+        self._total += v.sum(0)
+        self._squares += v.T @ v
+        self.count += len(v)
+
+    def state(self) -> dict[str, Tensor]:
+        """The sums, as tensors."""
+        return {
+            "count": torch.tensor(self.count),
+            "total": self._total.clone(),
+            "squares": self._squares.clone(),
+        }
+
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        """Go on from what all of them took in."""
+        self.count = sum(int(state["count"]) for state in states)
+        self._total = torch.stack([state["total"] for state in states]).sum(0)
+        self._squares = torch.stack([state["squares"] for state in states]).sum(0)
+
+    def moments(self) -> Moments:
+        """Mean and covariance so far."""
+        if self.count < 2:
+            raise RuntimeError("a covariance needs at least two examples")
+        mean = self._total / self.count
+        spread = self._squares - self.count * mean.outer(mean)
+        return Moments(mean, spread / (self.count - 1))
