@@ -114,7 +114,7 @@ def _print(record: Mapping[str, Any]) -> None:
         error, floor = measurement["standard_error"], measurement["floor"]
         nothing = measurement.get("knows_nothing")
         listing.add_row(
-            Text(name),
+            Text(measurement.get("heading") or name),
             number(measurement["value"]),
             "" if error is None else f"{error:.2g}",
             "" if floor is None else f"{floor:.5g}",
@@ -146,15 +146,16 @@ def _print(record: Mapping[str, Any]) -> None:
 
 
 _SAID_ONCE = ("metric", "run", "weights", "seed")
+_IN_HEADINGS = ("data", "features", "features_test_accuracy", "samples", "reference")
 
 
 def protocol_words(of: Mapping[str, Any]) -> str:
-    """What a measurement is of, in a line."""
+    """What a measurement is of beside what its heading says, in a line."""
     words = []
     for key, value in of.items():
-        if key in _SAID_ONCE:
+        if key in (*_SAID_ONCE, *_IN_HEADINGS):
             continue
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        bare = key in ("against", "split", "sampler", "features", "distance")
+        bare = key in ("against", "split", "sampler", "distance")
         words.append(shown if bare else f"{key.replace('features_', '').replace('_', ' ')} {shown}")
     return ", ".join(words)

@@ -52,6 +52,7 @@ class Measurement:
     floor: float | None = None  # what real data gets: the test split in the samples' place
     of: Mapping[str, Any] = attrs.Factory(dict)  # protocol: feature network, reference split, ...
     knows_nothing: float | None = None  # what a model gets to which every value is equally likely
+    heading: str = ""  # its title, features and number of samples; the evaluation says it
 
     def record(self) -> dict[str, Any]:
         """The same as JSON data."""
@@ -139,6 +140,18 @@ def is_vacuous(value: float | None, better: str | None, knows_nothing: float | N
     if value is None or better is None or knows_nothing is None:
         return False
     return value > knows_nothing if better == "lower" else value < knows_nothing
+
+
+def heading(title: str, of: Mapping[str, Any]) -> str:
+    """What a table calls a measurement: ``FID train, digits classifier 98 %, 1000 samples``."""
+    features, accuracy, samples = map(of.get, ("features", "features_test_accuracy", "samples"))
+    if accuracy is not None:  # it knows one data set, and how well
+        features = f"{of.get('data', '')} {features} {100 * accuracy:.0f} %".strip()
+    if samples is not None:
+        short = samples < 10_000 or samples % 1000
+        samples = f"{samples if short else f'{samples // 1000}k'} samples"
+    words = " vs ".join(filter(None, (samples or of.get("split"), of.get("reference"))))
+    return ", ".join(filter(None, (title, features, words)))
 
 
 def as_measurement(value: Measurement | float) -> Measurement:

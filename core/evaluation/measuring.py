@@ -18,7 +18,14 @@ from torch import Tensor
 
 from ..conformance.answers import check_measurements, untouched
 from ..contracts.dataset import Dataset
-from ..contracts.metric import EVALUATION_BATCH, Measurement, Metric, Subject, as_measurement
+from ..contracts.metric import (
+    EVALUATION_BATCH,
+    Measurement,
+    Metric,
+    Subject,
+    as_measurement,
+    heading,
+)
 from ..contracts.sampler import Frame
 from ..errors import ElbowroomError, IncompatibleError
 from ..objective.diffusion import Diffusion
@@ -199,7 +206,9 @@ class Measuring:
                 common = {**of, **self._common(metric)}
                 for key, measurement in answer.items():
                     own = as_measurement(measurement)
-                    found[key] = attrs.evolve(own, of={"metric": name, **own.of, **common})
+                    whole = {"metric": name, **own.of, **common, **own.of}
+                    title = metric.display[key].title if key in metric.display else key
+                    found[key] = attrs.evolve(own, of=whole, heading=heading(title, whole))
         return found
 
     def _common(self, metric: Metric) -> dict[str, Any]:

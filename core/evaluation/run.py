@@ -103,6 +103,7 @@ def evaluate_run(
         average = "EMA" if not config.train.ema_also else f"EMA of {config.train.ema}"
         weights = f"{average} at step {loaded.checkpoint.step}"
         of = {"run": loaded.folder.path.name, "weights": weights}
+        of |= {} if config.data is None else {"data": config.data.name}
         about = {"overrides": list(overrides), "config": to_plain(config)}
         asked = {"config": about["config"], "precision": protocol.precision}
         shards = Shards(folder / "shards", asked)

@@ -286,6 +286,7 @@ def _measurements_table(results: Mapping[str, Any]) -> Any:
         best_of,
         column_of,
         floor_of,
+        heading_of,
         knows_nothing_of,
         knows_nothing_words,
         shown_measurements,
@@ -293,9 +294,8 @@ def _measurements_table(results: Mapping[str, Any]) -> Any:
 
     names = shown_measurements(results, narrow=True)
     keys = list(results["vary"]) or ["point"]
-    listing = table(
-        results["title"], *keys, "bound?", *(f">{title}" for title in names.values()), ">seeds"
-    )
+    heads = [">" + heading_of(results, name).replace(", ", "\n") for name in names]
+    listing = table(results["title"], *keys, "bound?", *heads, ">seeds")
     best = {name: k for name, k in best_of(results).items() if leads(results, name, k)}
     columns = {name: column_of(results, name) for name in names}
     for k, group in enumerate(results["groups"]):

@@ -16,6 +16,16 @@ def title_of(results: Mapping[str, Any], name: str) -> str:
     return _display(results, name).title
 
 
+def heading_of(results: Mapping[str, Any], name: str) -> str:
+    """The same with its features and number of samples, where these are the same for all."""
+    said = {group["figures"][name].get("heading") for group in _having(results, name)}
+    return (said.pop() if len(said) == 1 else None) or title_of(results, name)
+
+
+def _having(results: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    return [group for group in results["groups"] if name in group["figures"]]
+
+
 def _display(results: Mapping[str, Any], name: str) -> Display:
     return Display(**results.get("display", {}).get(name, {"title": name}))
 

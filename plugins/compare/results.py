@@ -159,6 +159,7 @@ def summary(measurements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "sd": statistics.stdev(values) if len(values) > 1 else None,
         "n": len(values),
         "standard_error": first["standard_error"] if len(values) == 1 else None,
+        "heading": first.get("heading"),
         "better": first["better"],
         "floor": first["floor"],
         "knows_nothing": nothing,

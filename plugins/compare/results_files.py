@@ -38,6 +38,7 @@ _COLUMNS_OF = {
     "_floor": "floor",
     "_knows_nothing": "knows_nothing",
     "_vacuous": "vacuous",
+    "_heading": "heading",
 }
 
 

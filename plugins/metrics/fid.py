@@ -37,7 +37,7 @@ class FID(Metric):
     display: ClassVar[Mapping[str, Display]] = {
         "fid_train": Display("FID train"),
         "fid_test": Display("FID test"),
-        "fid_reference": Display("FID reference"),
+        "fid_reference": Display("FID"),
     }
     name: ClassVar[str] = "fid"
     kind: ClassVar[str] = ""  # which moments of a reference file

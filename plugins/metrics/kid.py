@@ -47,8 +47,8 @@ class KID(Metric):
 
     usual: ClassVar[int | None] = 30
     display: ClassVar[Mapping[str, Display]] = {
-        "kid_train": Display("KID train", "report"),
-        "kid_test": Display("KID test", "detail"),
+        "kid_train": Display("KID train (×1)", "report"),
+        "kid_test": Display("KID test (×1)", "detail"),
     }
 
     features: FeatureSpec = "classifier"

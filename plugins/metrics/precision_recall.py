@@ -101,7 +101,7 @@ class PrecisionRecall(Metric):
         of = {
             "against": f"{len(self._train.vectors)} train examples",
             "k": self.k,
-            "looked_at": f"{len(seen)} samples",
+            "samples": len(seen),
             **self._eye.network.protocol(),
         }
         return {

@@ -70,7 +70,7 @@ class Reference:
     def protocol(self) -> dict[str, Any]:
         """What a measurement against it says."""
         words = self.name if self.count is None else f"{self.count} examples of {self.name}"
-        return {"against": words, "reference_sha256": self.digest[:16]}
+        return {"against": words, "reference": self.name, "reference_sha256": self.digest[:16]}
 
     def stated(self, network: FeatureNetwork, size: int, kind: str) -> Moments:
         """The moments it has; those of another feature network are refused, if that is known."""

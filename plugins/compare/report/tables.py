@@ -14,10 +14,10 @@ from ..presentation import (
     column_of,
     condition_of,
     floor_of,
+    heading_of,
     knows_nothing_of,
     knows_nothing_words,
     shown_measurements,
-    title_of,
 )
 
 
@@ -40,13 +40,13 @@ def measurements(results: Mapping[str, Any]) -> dict[str, Any]:
     columns = [
         Shown(
             name=name,
-            title=title,
+            title=heading_of(results, name),
             column=column_of(results, name),
             way={"lower": " ↓", "higher": " ↑"}.get(_said(results, name, "better") or "", ""),
             best=best.get(name),
             protocol=_protocol(results, name),
         )
-        for name, title in shown_measurements(results).items()
+        for name in shown_measurements(results)
     ]
     beside = []
     for title, of in (("real data", floor_of), (knows_nothing_words(results), knows_nothing_of)):
@@ -62,8 +62,12 @@ def differences(results: Mapping[str, Any]) -> list[Shown] | None:
         return None
     groups = results["differences"]["groups"]
     return [
-        Shown(name=name, title=title, column=Column.of(group.get(name) for group in groups))
-        for name, title in shown_measurements(results).items()
+        Shown(
+            name=name,
+            title=heading_of(results, name),
+            column=Column.of(group.get(name) for group in groups),
+        )
+        for name in shown_measurements(results)
         if any(name in group for group in groups)
     ]
 
@@ -74,7 +78,7 @@ def details(results: Mapping[str, Any]) -> list[Shown]:
     for name in dict.fromkeys(n for group in results["groups"] for n in group["figures"]):
         column = column_of(results, name)
         floor = _written(column, floor_of(results, name))
-        found.append(Shown(name=name, title=title_of(results, name), column=column, floor=floor))
+        found.append(Shown(name=name, title=heading_of(results, name), column=column, floor=floor))
     return found
 
 
