@@ -29,10 +29,11 @@ def check_feature_network(network: FeatureNetwork, pictures: Tensor) -> None:
 
 
 def _form(network: FeatureNetwork, x: Tensor) -> None:
-    """It says a vector of finite numbers of each picture, and logits or None."""
+    """It says a vector of finite numbers of each picture; logits and spatial features, or None."""
     vectors, logits = network(x)
-    for what, said in {"vectors": vectors, "logits": logits}.items():
-        if said is None and what == "logits":
+    found = {"vectors": vectors, "logits": logits, "spatial features": network.spatial(x)}
+    for what, said in found.items():
+        if said is None and what != "vectors":
             continue
         ensure(isinstance(said, Tensor), f"{what} are {type(said).__name__}.")
         right = said.dim() == 2 and len(said) == len(x) and said.shape[1] > 0

@@ -40,6 +40,10 @@ class FeatureNetwork(nn.Module, ABC):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Integers [B, H, W, C] -> vectors [B, F] and logits [B, K], or None for these."""
 
+    def spatial(self, x: Tensor) -> Tensor | None:
+        """Integers [B, H, W, C] -> features [B, S] of places in the picture; None: it has none."""
+        return None
+
     @property
     def about(self) -> Mapping[str, Any]:
         """What else a measurement must say of it, such as its accuracy."""

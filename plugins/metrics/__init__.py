@@ -1,4 +1,4 @@
-"""Metrics: bits per dimension, FID, KID, IS, precision and recall, neighbours, any of torchmetrics.
+"""Metrics: bits per dimension, FID, sFID, KID, IS, precision and recall, and those of torchmetrics.
 
 FID, KID, IS, precision and recall look at samples through a feature network, given as ``features``:
 ``classifier`` (trained on the data set's own train split), ``inception`` or ``inception:FILE``,
@@ -20,6 +20,7 @@ def metrics() -> Mapping[str, str]:
     return {
         "bpd": f"{_HOME}.bpd:BitsPerDim",
         "fid": f"{_HOME}.fid:FID",
+        "sfid": f"{_HOME}.sfid:SFID",
         "kid": f"{_HOME}.kid:KID",
         "is": f"{_HOME}.inception_score:InceptionScore",
         "precision-recall": f"{_HOME}.precision_recall:PrecisionRecall",

@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from .kept import Kept, code_digest, digest_of
 
 VECTOR = 64  # features of a picture
+_SPATIAL = 7  # channels of its spatial features
 _STEPS, _BATCH, _RATE = 600, 128, 3e-3
 _SEED = 20_000_101
 _LOOK = 512  # examples at once where nothing is learned
@@ -83,9 +84,17 @@ class Classifier(FeatureNetwork):
         self.requires_grad_(False).eval()
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        centred = x.movedim(-1, 1).to(torch.float32) * (2 / (self.levels - 1)) - 1
-        vectors = F.relu(self.vector(self.body(centred).flatten(1)))
+        vectors = F.relu(self.vector(self._seen(x).flatten(1)))
         return vectors, self.head(vectors)
+
+    def spatial(self, x: Tensor) -> Tensor:
+        """The first channels of the last convolution, place by place."""
+        return self._seen(x)[:, :_SPATIAL].movedim(1, -1).flatten(1)
+
+    def _seen(self, x: Tensor) -> Tensor:
+        """Integers [B, H, W, C] -> [B, wide, about 4, about 4]."""
+        seen: Tensor = self.body(x.movedim(-1, 1).to(torch.float32) * (2 / (self.levels - 1)) - 1)
+        return seen
 
     @property
     def about(self) -> dict[str, Any]:

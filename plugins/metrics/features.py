@@ -1,7 +1,7 @@
 """A feature network in use: named, made, and looked through by several metrics at once.
 
 classifier                                  a name
-inception:FILE, inception:FILE@SHA256       a name, and its option ``file``
+inception:FILE@SHA256, dinov2:FOLDER        a name, and its first option
 ./my.py:Network, package.module:Network     a class by reference
 {name: mine, width: 8}                      any of these with options
 """
@@ -16,9 +16,11 @@ import torch
 from elbowroom import (
     Dataset,
     FeatureNetwork,
+    IncompatibleError,
     Subject,
     installed,
     named_component,
+    options_of,
     parse_spec,
     some_of,
     weights_digest,
@@ -58,13 +60,20 @@ class Eye:
             self._last = (x, Features(vectors.double().cpu(), told))
         return self._last[1]
 
+    @torch.no_grad()
+    def spatial(self, x: Tensor) -> Tensor:
+        """[B, S] float64: the features of places in the pictures."""
+        said = self.network.spatial(x.to(self._device))
+        if said is None:
+            raise IncompatibleError(
+                f"sfid: the feature network {self.network.name} gives no spatial features, as "
+                "classifier does"
+            )
+        return said.double().cpu()
+
     def size(self, data: Dataset) -> int:
         """F: how many features a picture has."""
-        return self.first(data).vectors.shape[1]
-
-    def first(self, data: Dataset) -> Features:
-        """The features of one example, whose form is that of all."""
-        return self(data.split("train").take(torch.arange(1)).x)
+        return self(data.split("train").take(torch.arange(1)).x).vectors.shape[1]
 
     def over(self, split: str, data: Dataset, batch_size: int) -> Iterator[Features]:
         """The features of a whole split, batch by batch."""
@@ -100,12 +109,14 @@ def _made(features: FeatureSpec, subject: Subject) -> FeatureNetwork:
 
 
 def _spelled(features: FeatureSpec) -> FeatureSpec:
-    """The whole form of ``inception:FILE``: a registered name, and what its file is."""
+    """The whole form of ``inception:FILE``: a registered name, and its first option."""
     if not isinstance(features, str):
         return features
     if features.lstrip().startswith("{"):
         parsed: FeatureSpec = parse_spec(features)
         return parsed
-    name, colon, file = features.partition(":")
-    registered = colon and name in installed().components("feature_network")
-    return {"name": name, "file": file} if registered else features
+    name, colon, value = features.partition(":")
+    found = installed().components("feature_network").get(name) if colon else None
+    if found is None or not (options := options_of(found.load())):
+        return features
+    return {"name": name, next(iter(options)): value}

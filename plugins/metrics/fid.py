@@ -21,7 +21,7 @@ from elbowroom import Display, Measurement, Metric, Subject
 from torch import Tensor
 
 from . import moments
-from .features import Eye, Features, FeatureSpec, eye
+from .features import Eye, FeatureSpec, eye
 from .kept import code_digest, of_real_data
 from .moments import Moments, Sums, frechet
 from .reference import Reference
@@ -51,9 +51,9 @@ class FID(Metric):
     _floor: float = attrs.field(init=False, default=0.0, repr=False)
     _sums: Sums = attrs.field(init=False, repr=False)  # of the samples
 
-    def vectors(self, seen: Features) -> Tensor:
-        """[B, F] what is compared."""
-        return seen.vectors
+    def look(self, x: Tensor) -> Tensor:
+        """[B, F] what is compared of integers [B, H, W, C]."""
+        return self._eye(x).vectors
 
     def prepare(self, subject: Subject) -> None:
         self._eye = eye(self.features, subject)
@@ -77,34 +77,31 @@ class FID(Metric):
 
     def _real(self, subject: Subject, given: Reference | None) -> dict[str, Tensor]:
         """The moments of each reference, and the distance of the test split from the first."""
-        test = self._split("test", subject)
         if given is None:
-            against = {"train": self._split("train", subject), "test": test}
+            against = {split: self._split(split, subject) for split in SPLITS}
+            floor = frechet(against["train"], against["test"])
         else:
             against = {"reference": self._given(given, subject)}
-        floor = frechet(next(iter(against.values())), test)
+            floor = frechet(against["reference"], self._split("test", subject))
         found = {"floor": torch.tensor(floor, dtype=torch.float64)}
         for name, one in against.items():
             found |= {f"{name} mean": one.mean, f"{name} covariance": one.covariance}
         return found
 
     def _split(self, split: str, subject: Subject) -> Moments:
-        seen = self._eye.over(split, subject.data, subject.batch_size)
-        return Sums.over(self._size(subject), map(self.vectors, seen)).moments()
+        batches = subject.data.split(split).batches(subject.batch_size)
+        return Sums.over(self.look(batch.x) for batch in batches).moments()
 
     def _given(self, given: Reference, subject: Subject) -> Moments:
         """The moments a file states, or those of the pictures in it."""
-        size = self._size(subject)
         if self.kind in given.moments or given.pictures is None:
-            return given.stated(self._eye.network, size, self.kind)
+            one = subject.data.split("train").take(torch.arange(1)).x
+            return given.stated(self._eye.network, self.look(one).shape[1], self.kind)
         shown = given.batches(subject.data.spec, subject.batch_size)
-        return Sums.over(size, (self.vectors(self._eye(x)) for x in shown)).moments()
-
-    def _size(self, subject: Subject) -> int:
-        return self.vectors(self._eye.first(subject.data)).shape[1]
+        return Sums.over(map(self.look, shown)).moments()
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:
-        self._sums.update(self.vectors(self._eye(samples)))
+        self._sums.update(self.look(samples))
 
     def state(self) -> dict[str, Tensor]:
         return self._sums.state()

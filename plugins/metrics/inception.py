@@ -41,6 +41,7 @@ KNOWN: Mapping[str, str] = {
 """sha256 of a file -> where it is from."""
 
 _SIDE = 299
+_LAYER, _CHANNELS = "mixed_6", 7  # of spatial features
 _AT_ONCE = 32  # a picture of 299x299 takes megabytes on its way through
 
 
@@ -70,11 +71,33 @@ class Inception(FeatureNetwork):
         vectors, logits = zip(*((one[0], one[1]) for one in told), strict=True)
         return torch.cat(vectors), torch.cat(logits)
 
+    def spatial(self, x: Tensor) -> Tensor | None:
+        """[B, 17 * 17 * 7]: the first seven channels of ``mixed_6``, as ADM takes them."""
+        layers = _until(self.network, _LAYER)
+        if layers is None:
+            return None
+        found = []
+        for part in x.split(_AT_ONCE):
+            seen = self._seen(part)
+            for layer in layers:
+                seen = layer(seen)
+            found.append(seen[:, :_CHANNELS].movedim(1, -1).flatten(1))
+        return torch.cat(found)
+
     def _seen(self, x: Tensor) -> Tensor:
         """Integers [B, H, W, C] -> [B, 3, 299, 299]."""
         shades = x.movedim(-1, 1).to(torch.float32) * (255 / (self.levels - 1))
         large = F.interpolate(shades.round(), (_SIDE, _SIDE), mode="bilinear", align_corners=False)
         return (large.expand(-1, 3, -1, -1) - 128) / 128
+
+
+def _until(network: nn.Module, name: str) -> list[nn.Module] | None:
+    """The layers up to the one of this name, where some part runs its layers in their order."""
+    for module in network.modules():
+        layers = dict(module.named_children())
+        if name in layers and getattr(module, "original_name", "") == "Sequential":
+            return list(layers.values())[: list(layers).index(name) + 1]
+    return None
 
 
 def _read(file: str | None) -> tuple[nn.Module, str]:

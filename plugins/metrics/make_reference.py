@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ import attrs
 import torch
 from elbowroom import Dataset, ElbowroomError, Subject, named_component, parse_spec, place
 
-from .features import Eye, Features, FeatureSpec, eye
-from .moments import Sums
+from .features import Eye, FeatureSpec, eye
+from .moments import Moments, Sums
 from .reference import write_reference
 
 
@@ -56,15 +56,14 @@ def make_reference(
         raise ElbowroomError(f"the {split} split has {count} examples: a covariance needs two")
     progress("preparing features", 0, count)
     looking = eye(features, subject)
-    sums = Sums.over(
-        looking.size(known), (f.vectors for f in _watched(looking, split, subject, progress))
-    )
+    moments = _moments(looking, split, subject, progress)
     name = f"{_name(data)} {split}"
     try:
-        write_reference(path, {"": sums.moments()}, count, name, looking.network)
+        write_reference(path, moments, count, name, looking.network)
     except OSError as error:
         raise ElbowroomError(f"cannot write {path}: {error.strerror}") from error
-    return ReferenceReport(path, name, count, looking.size(known), looking.network.protocol())
+    width = len(moments[""].mean)
+    return ReferenceReport(path, name, count, width, looking.network.protocol())
 
 
 def _dataset(data: str | Mapping[str, Any] | Dataset) -> Dataset:
@@ -83,12 +82,19 @@ def _name(data: str | Mapping[str, Any] | Dataset) -> str:
     return str(spec["name"] if isinstance(spec, Mapping) else spec)
 
 
-def _watched(
+def _moments(
     looking: Eye, split: str, subject: Subject, progress: Callable[[str, int, int], None]
-) -> Iterator[Features]:
-    """The features of a split, with word of how far it is."""
-    done, count = 0, len(subject.data.split(split))
-    for seen in looking.over(split, subject.data, subject.batch_size):
-        yield seen
-        done += len(seen.vectors)
-        progress("looking at examples", done, count)
+) -> dict[str, Moments]:
+    """Of the features of a split, and of its spatial ones where the network gives them."""
+    examples, done = subject.data.split(split), 0
+    one = examples.take(torch.arange(1)).x
+    sums = {"": Sums(looking(one).vectors.shape[1])}
+    if looking.network.spatial(one.to(subject.device)) is not None:
+        sums["_s"] = Sums(looking.spatial(one).shape[1])
+    for batch in examples.batches(subject.batch_size):
+        sums[""].update(looking(batch.x).vectors)
+        if "_s" in sums:
+            sums["_s"].update(looking.spatial(batch.x))
+        done += len(batch)
+        progress("looking at examples", done, len(examples))
+    return {kind: total.moments() for kind, total in sums.items()}

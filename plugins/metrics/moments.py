@@ -41,12 +41,13 @@ class Sums:
         self._squares = torch.zeros(size, size, dtype=torch.float64)
 
     @classmethod
-    def over(cls, size: int, batches: Iterable[Tensor]) -> Sums:
-        """Of vectors [B, size] each."""
-        made = cls(size)
+    def over(cls, batches: Iterable[Tensor]) -> Sums:
+        """Of vectors [B, F] each."""
+        made = None
         for vectors in batches:
+            made = made or cls(vectors.shape[1])
             made.update(vectors)
-        return made
+        return made or cls(0)
 
     def update(self, vectors: Tensor) -> None:
         """Take in vectors [B, F]."""

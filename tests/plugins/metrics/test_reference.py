@@ -46,7 +46,7 @@ def close(one, other):
 def test_moments_of_a_stream_are_those_of_numpy():
     """Mean and covariance (n - 1), however the vectors come and wherever they are merged."""
     v = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)) + 3
-    one, other = Sums.over(4, v[:20].split(7)), Sums.over(4, [v[20:]])
+    one, other = Sums.over(v[:20].split(7)), Sums.over([v[20:]])
     one.merge([one.state(), other.state()])
     assert np.allclose(one.moments().mean, v.double().numpy().mean(0), rtol=1e-12)
     assert np.allclose(one.moments().covariance, np.cov(v.double().numpy().T), rtol=1e-9)
@@ -63,7 +63,7 @@ def test_the_distance_is_that_of_torchmetrics():
     theirs = FrechetInceptionDistance(Seen())
     theirs.update(a, real=True)
     theirs.update(b + 0.5, real=False)
-    ours = frechet(Sums.over(4, [a]).moments(), Sums.over(4, [b + 0.5]).moments())
+    ours = frechet(Sums.over([a]).moments(), Sums.over([b + 0.5]).moments())
     assert close(ours, float(theirs.compute()))
 
 
