@@ -130,9 +130,9 @@ def write_reference(
     arrays: dict[str, Any] = {}
     for tail, one in moments.items():
         arrays[f"mu{tail}"], arrays[f"sigma{tail}"] = one.mean.numpy(), one.covariance.numpy()
-    about = (data, network.name, network.digest)
+    arrays |= zip(_ABOUT, (data, network.name, network.digest), strict=True)
     content = io.BytesIO()
-    np.savez(content, count=np.int64(count), **dict(zip(_ABOUT, about, strict=True)), **arrays)
+    np.savez(content, count=np.int64(count), **arrays)
     write_atomically(path, content.getvalue())
 
 
