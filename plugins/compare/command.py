@@ -369,7 +369,7 @@ def _paper_table(results: Mapping[str, Any]) -> Any:
         ">FID, quoted",
         ">IS, quoted",
         "ours",
-        ">FID train, ours",
+        ">FID, ours",
         ">IS, ours",
     )
     for row in paper["rows"]:

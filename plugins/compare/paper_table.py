@@ -6,12 +6,20 @@ its table of FID (and Inception Score) on class-conditional ImageNet 64x64, 256 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import attrs
 
 SETTING = "ImageNet 64x64, class-conditional, 256 steps, Inception features"
 
-OURS = {"fid": "fid_train", "is": "is"}
-"""A column of the paper's table -> the measurement of ours beside it."""
+_OURS = {"fid": ("fid_reference", "fid_train"), "is": ("is",)}
+
+
+def ours(groups: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """A column of the paper's table -> the measurement of ours beside it."""
+    had = {name for group in groups for name in group["figures"]}
+    return {key: next((n for n in names if n in had), names[-1]) for key, names in _OURS.items()}
 
 
 @attrs.frozen

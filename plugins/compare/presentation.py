@@ -8,7 +8,7 @@ from typing import Any
 from elbowroom import Display
 
 from .decimals import Column
-from .paper_table import OURS
+from .paper_table import ours
 
 
 def title_of(results: Mapping[str, Any], name: str) -> str:
@@ -81,7 +81,7 @@ def column_of(results: Mapping[str, Any], name: str) -> Column:
 
 def paper_columns(results: Mapping[str, Any]) -> dict[str, Column]:
     """How our measurements beside the paper's are written."""
-    return {key: column_of(results, name) for key, name in OURS.items()}
+    return {key: column_of(results, name) for key, name in ours(results["groups"]).items()}
 
 
 def floor_of(results: Mapping[str, Any], name: str) -> float | None:

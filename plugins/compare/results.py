@@ -34,7 +34,7 @@ from .comparison import Cell, Comparison
 from .differences import differences
 from .frontiers import Operations, asks_for_operations, frontiers
 from .loss_curves import curves_of, weighting_of
-from .paper_table import OURS, ROWS, SETTING
+from .paper_table import ROWS, SETTING, ours
 from .running import State
 
 FORMAT = 1
@@ -258,17 +258,17 @@ def budgets(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _paper(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    rows = []
+    rows, measured = [], ours(groups)
     for quoted in ROWS:
-        ours = [
-            {"label": g["label"], **{key: g["figures"].get(name) for key, name in OURS.items()}}
+        beside = [
+            {"label": g["label"], **{key: g["figures"].get(name) for key, name in measured.items()}}
             for g in groups
             if quoted.weighting is not None
             and g["names"].get("process") == quoted.process
             and g["names"].get("weighting") == quoted.weighting
             and g["finished"]
         ]
-        rows.append({**attrs.asdict(quoted), "ours": ours})
+        rows.append({**attrs.asdict(quoted), "ours": beside})
     return {"setting": SETTING, "rows": rows}
 
 

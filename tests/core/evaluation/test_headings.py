@@ -9,6 +9,7 @@ import elbowroom as er
 import pytest
 from elbowroom.contracts.metric import heading
 from elbowroom.evaluation.run import evaluate_run
+from elbowroom.plugins.compare.paper_table import ours
 from elbowroom.plugins.compare.presentation import heading_of
 from elbowroom.plugins.compare.report import page
 from elbowroom.plugins.compare.results_files import as_csv
@@ -88,6 +89,15 @@ def test_comparisons_say_it_in_report_and_csv(tmp_path):
     (first, *_) = csv.DictReader(io.StringIO(as_csv(made)))
     assert first["fid_train_heading"] == SAID
     assert heading_of(headed(tmp_path, SAID, "FID train, other"), "fid_train") == "FID train"
+
+
+def test_the_paper_stands_beside_what_was_measured(tmp_path):
+    """FID against a reference file where there is one, else against train."""
+    made = results(tmp_path)
+    assert ours(made["groups"]) == {"fid": "fid_train", "is": "is"}
+    figures = made["groups"][1]["figures"]
+    figures["fid_reference"] = figures.pop("fid_train")
+    assert ours(made["groups"])["fid"] == "fid_reference"
 
 
 def test_results_of_before_have_titles(tmp_path):
