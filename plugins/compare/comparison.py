@@ -82,6 +82,9 @@ class Comparison:
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
             raise ConfigError(f"--vary {twice[0]}: it is varied twice")
+        reference = self.protocol.reference
+        if reference is not None and not Path(reference).expanduser().is_file():
+            raise ConfigError(f"--reference {reference}: there is no such file")
         for unwanted in self.skip:
             for key, value in unwanted.items():
                 if not any(axis.key == key and value in axis.values for axis in self.axes):

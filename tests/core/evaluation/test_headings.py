@@ -88,7 +88,8 @@ def test_comparisons_say_it_in_report_and_csv(tmp_path):
     assert SAID in page(made, tmp_path)
     (first, *_) = csv.DictReader(io.StringIO(as_csv(made)))
     assert first["fid_train_heading"] == SAID
-    assert heading_of(headed(tmp_path, SAID, "FID train, other"), "fid_train") == "FID train"
+    made = headed(tmp_path / "other", SAID, "FID train, other")
+    assert heading_of(made, "fid_train") == "FID train"
 
 
 def test_the_paper_stands_beside_what_was_measured(tmp_path):
@@ -103,4 +104,4 @@ def test_the_paper_stands_beside_what_was_measured(tmp_path):
 def test_results_of_before_have_titles(tmp_path):
     """Evaluations that say no heading are shown as they were."""
     assert heading_of(results(tmp_path), "fid_train") == "FID train"
-    assert heading_of(headed(tmp_path, None, SAID), "fid_train") == "FID train"
+    assert heading_of(headed(tmp_path / "other", None, SAID), "fid_train") == "FID train"

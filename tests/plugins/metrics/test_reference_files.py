@@ -281,6 +281,16 @@ def test_a_run_is_evaluated_against_a_file(run, tmp_path):
     assert "no metric that was named compares with a file" in refused.err
 
 
+def test_a_comparison_passes_the_file_on(tmp_path):
+    """Each point is evaluated against it; one that is not there is missed before any training."""
+    words = ("compare", "digits", "--dry-run", "--out", tmp_path / "c", "--reference")
+    missing = elbowroom(*words, tmp_path / "r.npz")
+    assert missing.code == 2
+    assert "there is no such file" in missing.err
+    (tmp_path / "r.npz").write_bytes(archive(mu=MU, sigma=SIGMA))
+    assert f"--reference {tmp_path / 'r.npz'}" in elbowroom(*words, tmp_path / "r.npz").out
+
+
 def test_samples_are_written_as_others_read_them(run, tmp_path):
     """arr_0: the pictures of the samples, uint8 [N, H, W, 3]; arr_1: their labels."""
     folder, file = tmp_path / "samples", tmp_path / "new" / "samples.npz"
