@@ -26,7 +26,7 @@ test: lint types
 	$(TEST) -m "not slow"
 
 test-all: $(STAMP)
-	$(BIN)/python -m pip install --quiet -e ".[hf,ray,submitit,text,trainers]"
+	$(BIN)/python -m pip install --quiet -e ".[dinov2,hf,ray,submitit,text,trainers]"
 	$(TEST) -m "slow or extra"
 
 # Random kills, damages, full disks and configs: see tests/chaos/__main__.py for its settings.

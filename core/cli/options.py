@@ -39,7 +39,7 @@ Features = Annotated[
     str | None,
     typer.Option(
         metavar="NETWORK",
-        help="classifier (default), inception, inception:FILE or ./my.py:Network.",
+        help="classifier (default), inception:FILE, dinov2:FOLDER or ./my.py:Network.",
     ),
 ]
 Reference = Annotated[

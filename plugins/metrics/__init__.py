@@ -41,4 +41,5 @@ def feature_networks() -> Mapping[str, str]:
     return {
         "classifier": f"{_HOME}.classifier:Classifier",
         "inception": f"{_HOME}.inception:Inception",
+        "dinov2": f"{_HOME}.dinov2:DINOv2",
     }
