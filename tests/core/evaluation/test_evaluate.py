@@ -129,7 +129,7 @@ def test_every_measurement_says_what_it_is_of(process):
         2.0,
     )
     assert found.measurements["one"] == Measurement(
-        1.0, of={"metric": f"{HERE}:Plain", "run": "r", "seed": 3}
+        1.0, of={"metric": f"{HERE}:Plain", "run": "r", "seed": 3}, heading="one"
     )
 
 
@@ -382,7 +382,7 @@ def test_the_command_prints_measurements_and_their_protocol(run, tmp_path):
     )  # fmt: skip
     assert ran.code == 0, ran.err
     for words in (
-        "bits_per_dim_prior",
+        "bits/dim: prior, ",
         "test examples",
         "looks",
         "real data",
@@ -416,7 +416,7 @@ def test_the_command_speaks_json(run, tmp_path):
         (("nowhere",), "not a run"),
         (("RUN", "--metric", "fidd"), "fidd"),
         (("RUN", "--checkpoint", "999"), "no checkpoint"),
-        (("RUN", "--metric", "fid", "--features", "resnet"), "classifier, inception"),
+        (("RUN", "--metric", "fid", "--features", "resnet"), "inception"),
         (("RUN", "sampler.stepps=3"), "stepps"),
     ],
 )
