@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from elbowroom import python_form
 from elbowroom.cli import JSON, Device, Features, console, print_json, progress_display
 
 
-@python_form("elbowroom.plugins.metrics.make_reference:make_reference")
 def reference(
     data: Annotated[
         str,

@@ -43,7 +43,7 @@ def make_reference(
 ) -> ReferenceReport:
     """Write mean and covariance of a split's features to ``out``, in ADM's form.
 
-    er.reference("digits", "digits.npz", split="test")
+    make_reference("digits", "digits.npz", split="test")
     """
     path, known = Path(out), _dataset(data)
     if path.suffix != ".npz" or not path.absolute().parent.is_dir():

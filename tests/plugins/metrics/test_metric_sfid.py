@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections import OrderedDict
 
-import elbowroom as er
 import numpy as np
 import pytest
 import scipy.linalg
@@ -18,6 +17,7 @@ from elbowroom.plugins.metrics import classifier as classifiers
 from elbowroom.plugins.metrics.features import eye
 from elbowroom.plugins.metrics.fid import FID
 from elbowroom.plugins.metrics.inception import VARIABLE, Inception
+from elbowroom.plugins.metrics.make_reference import make_reference
 from elbowroom.plugins.metrics.sfid import SFID
 from torch import nn
 
@@ -84,7 +84,7 @@ def test_sfid_keeps_the_laws():
 def test_reference_files_have_spatial_statistics(tmp_path):
     """mu_s and sigma_s under ADM's names, where the network gives such features."""
     path = tmp_path / "r.npz"
-    er.reference(DATA, path, features=SPATIAL)
+    make_reference(DATA, path, features=SPATIAL)
     with np.load(path, allow_pickle=False) as file:
         assert file["mu_s"].shape == (4,) and file["sigma_s"].shape == (4, 4)
         plain = {key: file[key] for key in ("mu", "sigma")}
@@ -93,7 +93,7 @@ def test_reference_files_have_spatial_statistics(tmp_path):
     np.savez(path, **plain)
     with pytest.raises(ElbowroomError, match="has no mu_s and sigma_s, nor pictures"):
         measured(SFID, features=SPATIAL, reference=str(path))
-    er.reference(DATA, path, features=LINEAR)
+    make_reference(DATA, path, features=LINEAR)
     with np.load(path, allow_pickle=False) as file:
         assert "mu_s" not in file
 

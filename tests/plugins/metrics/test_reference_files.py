@@ -6,13 +6,13 @@ import io
 import struct
 import zipfile
 
-import elbowroom as er
 import numpy as np
 import pytest
 import torch
 from elbowroom.contracts.metric import Subject
 from elbowroom.errors import ElbowroomError
 from elbowroom.plugins.metrics.fid import FID
+from elbowroom.plugins.metrics.make_reference import make_reference
 from elbowroom.plugins.metrics.moments import Sums, frechet
 from elbowroom.plugins.metrics.reference import Reference
 from elbowroom.sampling.picture import pixels
@@ -71,7 +71,7 @@ def test_the_distance_is_that_of_torchmetrics():
 
 
 def made(path, **options):
-    return er.reference(DATA, path, features=LINEAR, batch_size=17, **options)
+    return make_reference(DATA, path, features=LINEAR, batch_size=17, **options)
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
