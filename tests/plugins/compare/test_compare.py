@@ -224,7 +224,6 @@ def test_another_protocol_evaluates_anew_and_does_not_train(compared, monkeypatc
     from elbowroom.plugins.compare import point
 
     monkeypatch.setattr(point, "train", lambda *_, **__: pytest.fail("trained again"))
-    monkeypatch.setattr(point, "resume", lambda *_, **__: pytest.fail("trained again"))
     more = attrs.evolve(made, protocol=attrs.evolve(PROTOCOL, samples=24), seeds=1)
     launcher = Here()
     states = run_comparison(more, more.cells(), launcher)
@@ -649,15 +648,14 @@ def test_what_points_need_of_real_data_is_made_once_before_them(tmp_path, monkey
 def trained(monkeypatch):
     """The folders that are trained, in order."""
     names = []
-    for verb in ("train", "resume"):
-        plain = getattr(points, verb)
+    plain = points.train
 
-        def counted(*a, plain=plain, **k):
-            result = plain(*a, **k)
-            names.append(result.folder.name)
-            return result
+    def counted(*a, **k):
+        result = plain(*a, **k)
+        names.append(result.folder.name)
+        return result
 
-        monkeypatch.setattr(points, verb, counted)
+    monkeypatch.setattr(points, "train", counted)
     return names
 
 

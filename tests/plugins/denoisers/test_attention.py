@@ -150,7 +150,7 @@ def test_unknown_backend_is_refused():
 def test_auto_without_xformers_says_so_once(monkeypatch, caplog):
     """``auto`` falls back to SDPA and logs the reason a single time."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, home.log.name):
         chosen = [attention("auto"), attention("auto")]
     assert all(isinstance(one, Sdpa) for one in chosen)
     assert [r.message for r in caplog.records] == ["attention uses sdpa: xformers is not installed"]
@@ -162,7 +162,7 @@ def test_auto_imports_nothing_for_a_cpu_tensor(monkeypatch, tmp_path, caplog):
     (tmp_path / "xformers" / "__init__.py").write_text("raise RuntimeError('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
     q, k, v = draw(B, N, H, D)
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, home.log.name):
         auto = attention("auto")
         torch.testing.assert_close(auto(q, k, v), plain(q, k, v), atol=1e-5, rtol=1e-4)
         auto(q, k, v)
@@ -176,7 +176,7 @@ def test_auto_imports_nothing_for_a_cpu_tensor(monkeypatch, tmp_path, caplog):
 def test_auto_takes_xformers_where_it_serves(caplog):
     """Where the kernel takes the tensors at hand it is chosen, and the log says so."""
     kernel = Kernel()
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, home.log.name):
         chosen = Auto(lambda: kernel)._choose(*draw(B, N, H, D))
     assert isinstance(chosen, Xformers)
     assert chosen.kernel is kernel
@@ -196,7 +196,7 @@ def test_auto_falls_back_where_xformers_cannot_serve(caplog, failure):
     def load():
         raise failure
 
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, home.log.name):
         chosen = Auto(load)._choose(*draw(B, N, H, D))
     assert isinstance(chosen, Sdpa)
     assert str(failure).splitlines()[0] in caplog.text

@@ -110,7 +110,7 @@ def test_compiling_leaves_the_state_alone(network, options):
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a C++ compiler")
-@pytest.mark.parametrize(("network", "options"), NETWORKS[:1], ids=["uvit"])
+@pytest.mark.parametrize(("network", "options"), NETWORKS[::2], ids=["uvit", "dit"])
 def test_compiled_to_machine_code_the_values_are_the_same(network, options):
     """Through inductor, as ``train.compile`` does: output and gradients up to rounding."""
     net = build(network, options, dropout=0.0)
