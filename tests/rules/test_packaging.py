@@ -79,3 +79,8 @@ def test_the_command_is_installed():
     """The elbowroom script is the command line's main."""
     (script,) = (e for e in metadata.entry_points(group="console_scripts") if e.name == "elbowroom")
     assert script.value == "elbowroom.cli:main"
+
+
+def test_the_top_level_holds_folders_and_no_code():
+    """core/, plugins/, contrib/, tests/ and docs/ are where code lives; pyproject.toml says how."""
+    assert not list(ROOT.glob("*.py"))

@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: where type checkers find an editable install.
+"""Where type checkers find an editable install: setuptools' command, as pyproject.toml names it.
 
 ``pip install -e .`` leads Python to core/, plugins/ and contrib/ by a finder, which is code and no
 type checker runs it. What they do read are stub packages (PEP 561). So beside the finder goes a
@@ -14,10 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from setuptools import setup
 from setuptools.command.editable_wheel import editable_wheel
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 TYPED = ROOT / "build" / "typed"
 
 
@@ -61,11 +60,8 @@ class WithTypes:
         self.usual.__exit__(kind, error, where)
 
 
-class EditableWheel(editable_wheel):
+class EditableWheel(editable_wheel):  # type: ignore[misc]  # setuptools has no types
     """The command behind ``pip install -e .``."""
 
     def _select_strategy(self, *arguments: Any, **options: Any) -> Any:
         return WithTypes(super()._select_strategy(*arguments, **options))
-
-
-setup(cmdclass={"editable_wheel": EditableWheel})
