@@ -12,7 +12,7 @@ TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 demo: $(STAMP)
 	@echo "Four models of 8x8 digits, gaussian and masked noise, each with two weightings, are trained"
-	@echo "and measured alike: about three minutes on two idle cores. Ctrl-C stops; make demo goes on."
+	@echo "and measured alike: three to four minutes on two idle cores. Ctrl-C stops; make demo goes on."
 	$(BIN)/elbowroom compare digits denoiser.channels=32 train.steps=250 train.log_every=10 train.evaluate_every=125 \
 		sampler.steps=32 --vary process=gaussian,masked --vary weighting=elbo,sigmoid \
 		--samples 500 --jobs $(JOBS) --out demo
