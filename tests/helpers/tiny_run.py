@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from elbowroom import Level, Weighting
 from elbowroom.config.sections import Config, load_config
 from elbowroom.runs.checkpoint import Checkpoint, checkpoints
+from elbowroom.training.run import resume, train
 from torch import nn
 
 
@@ -69,6 +71,18 @@ def same(one: Checkpoint, other: Checkpoint) -> bool:
     """Are two checkpoints equal bit by bit?"""
     a, b = tensors(one), tensors(other)
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def trained_and_cut(config: Config, folder: Path) -> tuple[Checkpoint, Checkpoint]:
+    """The last checkpoints of a run in ``folder/whole`` and of one resumed from its first."""
+    quiet = {"console", "tensorboard"}
+    whole, cut = folder / "whole", folder / "cut"
+    train(config, whole, without=quiet)
+    shutil.copytree(whole, cut)
+    for later in found(cut)[1:]:
+        shutil.rmtree(later.path)
+    resume(cut, without=quiet)
+    return found(whole)[-1], found(cut)[-1]
 
 
 def curve(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

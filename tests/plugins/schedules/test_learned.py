@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
 from elbowroom import DataSpec, IncompatibleError, Noise
@@ -17,12 +15,10 @@ from elbowroom.plugins.schedules.learned import Learned
 from elbowroom.plugins.time_samplers.uniform import Stratified
 from elbowroom.plugins.weightings.paper import Elbo, Sigmoid
 from elbowroom.plugins.weightings.simple import Simple
-from elbowroom.training.run import resume, train
 from torch import nn
 
-from tests.helpers.tiny_run import found, same, tensors, tiny_config
+from tests.helpers.tiny_run import same, tensors, tiny_config, trained_and_cut
 
-QUIET = {"console", "tensorboard"}
 PROCESS = Gaussian(predict="v").bind(DataSpec((6,), levels=4))
 BASE = VPCosine(log_snr_max=6.0)
 
@@ -143,11 +139,6 @@ def test_a_run_trains_it_and_resumes_exactly(tmp_path):
         tiny_config("gaussian", steps=9, save_every=3, keep=9, micro_batch=4, evaluate_every=4),
         {"weighting": "sigmoid", "schedule": schedule},
     )
-    train(config, tmp_path / "whole", without=QUIET)
-    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
-    for later in found(tmp_path / "cut")[1:]:
-        shutil.rmtree(later.path)
-    resume(tmp_path / "cut", without=QUIET)
-    last = found(tmp_path / "whole")[-1]
-    assert same(last, found(tmp_path / "cut")[-1])
+    last, resumed = trained_and_cut(config, tmp_path)
+    assert same(last, resumed)
     assert any("learned_schedule.shares" in name and t.any() for name, t in tensors(last).items())

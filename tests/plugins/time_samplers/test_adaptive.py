@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
 from elbowroom import Losses, Noise
@@ -12,11 +10,8 @@ from elbowroom.conformance import check_time_sampler
 from elbowroom.errors import ConfigError
 from elbowroom.plugins.time_samplers.adaptive import AdaptiveTimes, InformationTimes
 from elbowroom.runs.folder import RunFolder
-from elbowroom.training.run import resume, train
 
-from tests.helpers.tiny_run import found, same, tiny_config
-
-QUIET = {"console", "tensorboard"}
+from tests.helpers.tiny_run import same, tiny_config, trained_and_cut
 
 
 def losses_of(times, step, mean, deviation, batch=256):
@@ -87,13 +82,8 @@ def test_a_run_keeps_what_was_learned_and_resumes_exactly(tmp_path):
         tiny_config(steps=9, save_every=3, keep=9),
         {"objective": {"times": {"name": "adaptive", "bins": 2}}},
     )
-    train(config, tmp_path / "whole", without=QUIET)
-    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
-    for later in found(tmp_path / "cut")[1:]:
-        shutil.rmtree(later.path)
-    resume(tmp_path / "cut", without=QUIET)
-    last = found(tmp_path / "whole")[-1]
-    assert same(last, found(tmp_path / "cut")[-1])
+    last, resumed = trained_and_cut(config, tmp_path)
+    assert same(last, resumed)
     assert last.read("model")["times.density"].ne(1).all()
     logged = RunFolder(tmp_path / "whole").rows()[-1]["curves"]["time_density"]
     assert logged[0] == [0.25, 0.75]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 
 import pytest
 import torch
@@ -21,13 +20,11 @@ from elbowroom.plugins.weightings.paper import Sigmoid
 from elbowroom.plugins.weightings.soft_min_snr import SoftMinSNR
 from elbowroom.plugins.weightings.uncertainty import Uncertainty
 from elbowroom.runs.folder import RunFolder
-from elbowroom.training.run import resume, train
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers.tiny_run import found, same, tiny_config
+from tests.helpers.tiny_run import same, tiny_config, trained_and_cut
 
-QUIET = {"console", "tensorboard"}
 SETTINGS = [(Masked(), Cosine()), (Gaussian(), VPCosine())]
 
 
@@ -125,12 +122,8 @@ def test_uncertainty_learns_the_expected_loss():
 def test_a_run_certifies_what_it_learns_and_resumes_exactly(tmp_path, name):
     """The log has the certificate at each logging step; a stop leaves no trace."""
     config = load_config(tiny_config(steps=9, save_every=3, keep=9), {"weighting": name})
-    train(config, tmp_path / "whole", without=QUIET)
-    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
-    for later in found(tmp_path / "cut")[1:]:
-        shutil.rmtree(later.path)
-    resume(tmp_path / "cut", without=QUIET)
-    assert same(found(tmp_path / "whole")[-1], found(tmp_path / "cut")[-1])
+    last, resumed = trained_and_cut(config, tmp_path)
+    assert same(last, resumed)
     rows = RunFolder(tmp_path / "whole").rows()
     assert all(0 <= row["negative_share"] <= 1 for row in rows)
     if name == "balanced":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
 from elbowroom import Level
@@ -19,9 +17,8 @@ from elbowroom.plugins.weightings.moving import Moving
 from elbowroom.plugins.weightings.paper import EDM, Elbo, FlowMatching, Sigmoid
 from elbowroom.plugins.weightings.simple import Simple
 from elbowroom.runs.folder import RunFolder
-from elbowroom.training.run import resume, train
 
-from tests.helpers.tiny_run import found, same, tiny_config
+from tests.helpers.tiny_run import same, tiny_config, trained_and_cut
 
 SETTINGS = [(Masked(), Cosine()), (Gaussian(), VPCosine())]
 
@@ -61,12 +58,7 @@ def test_a_run_moves_and_resumes_exactly(tmp_path):
         tiny_config(steps=9, save_every=3, keep=9),
         {"weighting": {"name": "moving", "begin": "iddpm", "end": "sigmoid", "over": 6}},
     )
-    quiet = {"console", "tensorboard"}
-    train(config, tmp_path / "whole", without=quiet)
-    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
-    for later in found(tmp_path / "cut")[1:]:
-        shutil.rmtree(later.path)
-    resume(tmp_path / "cut", without=quiet)
-    assert same(found(tmp_path / "whole")[-1], found(tmp_path / "cut")[-1])
+    last, resumed = trained_and_cut(config, tmp_path)
+    assert same(last, resumed)
     bounds = [row["is_bound"] for row in RunFolder(tmp_path / "whole").rows()]
     assert bounds[0] == 0 and bounds[-1] == 1  # iddpm is none, sigmoid is one
