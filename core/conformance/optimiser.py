@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ..contracts.denoiser import hidden_weights
 from ..contracts.optimiser import Optimiser, Rates, Weights
 from .law import ensure, run
 
@@ -12,7 +13,7 @@ _RATES = Rates(1e-2, (0.9, 0.99), 0.01)
 
 
 def check_optimiser(optimiser: Optimiser) -> None:
-    """Every law of an optimiser, on a small network with matrices, vectors and a convolution."""
+    """Every law of an optimiser, on a small network with matrices, vectors and filters."""
     run(optimiser, [_every_weight_once, _moves, _descends, _same_again], optimiser)
 
 
@@ -22,6 +23,7 @@ def _network() -> nn.Module:
         return nn.ModuleDict(
             {
                 "first": nn.Conv1d(1, 6, 1),
+                "filters": nn.ModuleList([nn.Conv1d(6, 6, 3, padding=1)]),
                 "blocks": nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)]),
                 "last": nn.Linear(6, 3),
             }
@@ -29,14 +31,15 @@ def _network() -> nn.Module:
 
 
 def _weights(network: nn.Module) -> Weights:
-    blocks = network.get_submodule("blocks")
-    hidden = [p for p in blocks.parameters() if p.ndim == 2]  # a matrix
-    return Weights(list(network.parameters()), hidden)
+    return Weights(list(network.parameters()), hidden_weights(network))
 
 
 def _loss(network: nn.Module) -> Tensor:
     x = torch.linspace(-1, 1, 40).reshape(8, 1, 5)
-    h = network.get_submodule("first")(x).transpose(1, 2)
+    h = network.get_submodule("first")(x)
+    for block in network.get_submodule("filters").children():
+        h = h + torch.tanh(block(h))
+    h = h.transpose(1, 2)
     for block in network.get_submodule("blocks").children():
         h = h + torch.tanh(block(h))
     target = torch.stack([x[:, 0], x[:, 0] ** 2, 1 - x[:, 0]], -1)

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from .process import Signature
 
+_MIXING = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)  # layers from features to features
+
 
 class Denoiser(nn.Module, ABC):
     """A network for one signature. Options are keyword arguments of ``__init__``."""
@@ -36,21 +38,21 @@ class Denoiser(nn.Module, ABC):
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor: ...
 
     def hidden_weights(self) -> list[nn.Parameter]:
-        """Matrices of hidden layers, for optimisers that treat them apart.
+        """Weights of hidden layers, for optimisers that treat them apart.
 
-        By default the weights of linear layers inside lists of blocks: neither embeddings nor the
-        layers into and out of the network.
+        By default those of linear layers, [out, in], and of convolutions, [out, in, *kernel],
+        inside lists of blocks: neither embeddings nor the layers into and out of the network.
         """
         return _in_blocks(self)
 
 
 def hidden_weights(network: nn.Module) -> list[nn.Parameter]:
-    """Matrices of hidden layers of any network."""
+    """Weights of hidden layers of any network."""
     return network.hidden_weights() if isinstance(network, Denoiser) else _in_blocks(network)
 
 
 def _in_blocks(network: nn.Module) -> list[nn.Parameter]:
     lists = (module for module in network.modules() if isinstance(module, nn.ModuleList))
     inside = {id(m) for blocks in lists for m in blocks.modules()}
-    linear = [m for m in network.modules() if isinstance(m, nn.Linear) and id(m) in inside]
-    return [p for layer in linear for name, p in layer.named_parameters() if name == "weight"]
+    mixing = [m for m in network.modules() if isinstance(m, _MIXING) and id(m) in inside]
+    return [p for layer in mixing for name, p in layer.named_parameters() if name == "weight"]

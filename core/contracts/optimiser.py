@@ -2,8 +2,8 @@
 
 A component says which torch optimisers update which weights. The network tells apart
 
-    hidden   weights of its hidden layers: matrices between features
-    other    all the rest: embeddings, norms, biases, convolutions, the first and last layers
+    hidden   weights of its hidden layers: matrices and filters between features
+    other    all the rest: embeddings, norms, biases, the first and last layers
 
 since some rules (Muon's) are made for the former only. Everything else is the training step's
 affair, the same for all optimisers: it sets each group's rate (the group's ``lr`` as built, times
@@ -33,7 +33,7 @@ class Weights:
     """What is trained, in the order of the model's parameters."""
 
     every: Sequence[nn.Parameter]
-    hidden: Sequence[nn.Parameter] = ()  # matrices of hidden layers, [out, in]
+    hidden: Sequence[nn.Parameter] = ()  # of hidden layers: [out, in] or [out, in, *kernel]
 
     @property
     def other(self) -> list[nn.Parameter]:

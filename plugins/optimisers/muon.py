@@ -1,8 +1,9 @@
-"""Muon (Jordan et al. 2024): hidden matrices move by the nearest orthogonal matrix.
+"""Muon (Jordan et al. 2024): weights of hidden layers move by the nearest orthogonal matrix.
 
-The momentum of a matrix's gradient, U S V^T, is replaced by about U V^T (five Newton-Schulz steps),
-so that every direction moves alike. The update is scaled by 0.2 sqrt(max(out, in)), which gives it
-the size that AdamW's have (Liu et al. 2025): rates and weight decay found for AdamW can be kept.
+The momentum of a matrix's gradient, U S V^T, is replaced by about U V^T (five Newton-Schulz
+rounds), so that every direction moves alike. The update is scaled by 0.2 sqrt(max(out, in)), which
+gives it the size that AdamW's have (Liu et al. 2025): rates and weight decay found for AdamW can be
+kept.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from attrs.validators import and_, ge, gt, lt
 from elbowroom import IncompatibleError, Optimiser, Rates, Weights
 
 from .adamw import fused_adamw
+from .orthogonal import OrthogonalSteps
 
 
 @attrs.frozen
 class Muon(Optimiser):
-    """torch's Muon on the matrices of hidden layers, fused AdamW on the rest.
+    """Orthogonal steps for matrices and filters of hidden layers, fused AdamW for the rest.
 
-    ``rate`` is the matrices' learning rate as a multiple of ``train.learning_rate``.
+    ``rate`` is their learning rate as a multiple of ``train.learning_rate``.
     """
 
     sharded: ClassVar[bool] = False  # a matrix is orthogonalised whole
@@ -34,16 +36,15 @@ class Muon(Optimiser):
     def build(self, weights: Weights, rates: Rates) -> list[torch.optim.Optimizer]:
         if not weights.hidden:
             raise IncompatibleError(
-                "optimiser muon: the denoiser names no matrices of hidden layers "
+                "optimiser muon: the denoiser names no weights of hidden layers "
                 "(Denoiser.hidden_weights): use adamw"
             )
-        matrices = torch.optim.Muon(
+        hidden = OrthogonalSteps(
             weights.hidden,
             lr=self.rate * rates.learning_rate,
             weight_decay=rates.weight_decay,
             momentum=self.momentum,
             nesterov=self.nesterov,
-            ns_steps=self.iterations,
-            adjust_lr_fn="match_rms_adamw",
+            rounds=self.iterations,
         )
-        return [matrices, fused_adamw(weights.other, rates)]
+        return [hidden, fused_adamw(weights.other, rates)]

@@ -20,11 +20,14 @@ from elbowroom.conformance import check_optimiser
 from elbowroom.contracts.denoiser import hidden_weights
 from elbowroom.plugins.optimisers.adamw import AdamW
 from elbowroom.plugins.optimisers.muon import Muon
+from elbowroom.plugins.optimisers.orthogonal import OrthogonalSteps, polar
 from elbowroom.plugins.rate_schedules.constant import Constant
 from elbowroom.plugins.rate_schedules.cosine import Cosine
 from elbowroom.training.run import resume, train
 from elbowroom.training.step import check_sharding
 from elbowroom.training.updates import Updates
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.helpers.tiny_run import found, same, tiny_config
 
@@ -95,14 +98,14 @@ def test_a_run_is_resumed_bit_by_bit_under_every_optimiser(tmp_path, name):
     assert same(found(tmp_path / "whole")[-1], found(tmp_path / "again")[-1])
 
 
-def test_muon_moves_hidden_matrices_only():
-    """Its group holds the blocks' matrices; embeddings, heads and convolutions are AdamW's."""
-    for denoiser in ("uvit", "dit"):
+def test_muon_moves_weights_of_hidden_layers_only():
+    """Its group holds the blocks' matrices and filters; embeddings, stem and head are AdamW's."""
+    for denoiser, lists in (("uvit", {"blocks", "way_in", "way_out"}), ("dit", {"blocks"})):
         network = assemble("digits", denoiser=denoiser).denoiser
         hidden = {id(p) for p in hidden_weights(network)}
         names = {name for name, p in network.named_parameters() if id(p) in hidden}
-        assert names
-        assert all(".blocks." in name and name.endswith(".weight") for name in names)
+        assert {word for name in names for word in name.split(".")} >= lists
+        assert all(lists & set(name.split(".")) and name.endswith(".weight") for name in names)
         muon, adamw = Muon().build(
             Weights(list(network.parameters()), hidden_weights(network)),
             Rates(1e-3, (0.9, 0.99), 0.0),
@@ -112,21 +115,72 @@ def test_muon_moves_hidden_matrices_only():
         assert not hidden & {id(p) for p in others}
 
 
-def test_muons_update_is_nearly_orthogonal():
-    """Every direction of a hidden matrix moves alike, by 0.2 sqrt(max(out, in)) of the rate."""
+SHAPES = [(8, 12), (12, 8), (8, 8)]
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_matrices_move_as_torchs_own_muon_moves_them(nesterov):
+    """Several steps, matrices of one shape and of others together, with momentum and decay."""
     torch.manual_seed(0)
-    matrix = torch.nn.Parameter(torch.zeros(8, 12))
-    (muon, *_) = Muon().build(
-        Weights([matrix, torch.nn.Parameter(torch.zeros(1))], [matrix]), Rates(0.5, (0.0, 0.0), 0.0)
+    ours = [torch.nn.Parameter(torch.randn(shape)) for shape in [*SHAPES, *SHAPES]]
+    theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
+    said = {"lr": 0.1, "weight_decay": 0.2, "momentum": 0.9, "nesterov": nesterov}
+    pair = (
+        OrthogonalSteps(ours, rounds=5, **said),
+        torch.optim.Muon(theirs, ns_steps=5, adjust_lr_fn="match_rms_adamw", **said),
     )
-    matrix.grad = torch.randn(8, 12) @ torch.diag(torch.logspace(0, -1, 12))
-    muon.step()
-    lengths = torch.linalg.svdvals(matrix.detach()) / (0.5 * 0.2 * 12**0.5)
-    assert ((lengths > 0.5) & (lengths < 1.5)).all()
+    for _ in range(4):
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad = torch.randn_like(p)
+            q.grad = p.grad.clone()
+        for one in pair:
+            one.step()
+    for p, q in zip(ours, theirs, strict=True):
+        assert torch.allclose(p, q, atol=2e-3), (p - q).abs().max()  # bfloat16, summed in turn
+
+
+def test_filters_move_as_the_matrix_they_are():
+    """[out, in, *kernel] as [out, in * kernel]; a weight without a gradient stays."""
+    torch.manual_seed(0)
+    filters = torch.nn.Parameter(torch.randn(6, 4, 3, 3))
+    matrix = torch.nn.Parameter(filters.detach().flatten(1).clone())
+    idle = torch.nn.Parameter(torch.ones(6, 4, 3, 3))
+    filters.grad = torch.randn_like(filters)
+    matrix.grad = filters.grad.flatten(1)
+    for held in ([filters, idle], [matrix]):
+        OrthogonalSteps(
+            held, lr=0.1, weight_decay=0.2, momentum=0.9, nesterov=True, rounds=5
+        ).step()
+    assert torch.equal(filters.flatten(1), matrix)
+    assert torch.equal(idle, torch.ones_like(idle))
+
+
+def test_vectors_cannot_move_along_orthogonal_matrices():
+    with pytest.raises(ValueError, match=r"not for \[\(3,\)\]"):
+        OrthogonalSteps(
+            [torch.nn.Parameter(torch.zeros(3))],
+            **{"lr": 0.1, "weight_decay": 0.0, "momentum": 0.9, "nesterov": True, "rounds": 5},
+        )
+
+
+@settings(max_examples=40)
+@given(
+    n=st.integers(1, 12), m=st.integers(1, 12), scale=st.floats(1e-3, 1e3), seed=st.integers(0, 99)
+)
+def test_a_polar_factor_has_the_gradients_directions_and_even_lengths(n, m, scale, seed):
+    """polar(U S V^T) = U S' V^T with S' near 1, whatever the size of S, short or tall."""
+    generator = torch.Generator().manual_seed(seed)
+    u, s, v = torch.linalg.svd(torch.randn(n, m, generator=generator), full_matrices=False)
+    even = s.clamp(min=0.1 * s.max())  # five rounds lift what is not below a tenth
+    found = polar(scale * (u * even) @ v.unsqueeze(0), 5)[0]
+    core = u.T @ found @ v.T
+    lengths = core.diagonal()
+    assert ((lengths > 0.5) & (lengths < 1.4)).all(), lengths
+    assert (core - lengths.diag()).abs().max() < 0.1
 
 
 def test_muon_needs_matrices_to_move():
-    with pytest.raises(IncompatibleError, match="names no matrices of hidden layers"):
+    with pytest.raises(IncompatibleError, match="names no weights of hidden layers"):
         Muon().build(Weights([torch.nn.Parameter(torch.zeros(3))]), Rates(1e-3, (0.0, 0.0), 0.0))
 
 
