@@ -1,0 +1,173 @@
+"""What training buys: figures of finished comparisons against the operations their training took.
+
+    python docs/benchmarks/training_frontier.py DIR [DIR ...] --plot docs/images/training.png
+
+Points of all comparisons that differ in nothing but the seed are one row: mean and standard
+deviation over seeds. Prints a Markdown table, by the operations of a whole training (those of the
+optimiser included, as ``elbowroom cost`` counts them), and draws bits/dim and FID against them,
+a line for each recipe (optimiser, times, weighting) at its best rate by bits/dim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import elbowroom as er
+
+COLUMNS = {
+    "bits_per_dim": ("bits/dim", 3),
+    "fid_train": ("FID train", 2),
+    "fid_test": ("FID test", 2),
+    "is": ("IS", 2),
+}
+
+
+@attrs.frozen(order=True)
+class Recipe:
+    """How a model was trained, but for its seed."""
+
+    weighting: str
+    optimiser: str
+    times: str
+    steps: int
+    rate: float
+    operations: float  # of the whole training
+
+    @classmethod
+    def of(cls, run: Path) -> Recipe:
+        """From a run's config."""
+        config = er.RunFolder.open(run).config()
+        return cls(
+            config.weighting.name,
+            config.train.optimiser.name,
+            config.objective.times.name,
+            config.train.steps,
+            config.train.learning_rate,
+            er.cost(config).record()["flops"]["training"],
+        )
+
+    @property
+    def line(self) -> tuple[str, str, str]:
+        """What the points of one line have in common."""
+        return self.weighting, self.optimiser, self.times
+
+
+@attrs.frozen
+class Row:
+    """The figures of a recipe over its seeds."""
+
+    recipe: Recipe
+    figures: Sequence[Mapping[str, float]]
+
+    def mean(self, name: str) -> float:
+        return statistics.fmean(one[name] for one in self.figures)
+
+    def spread(self, name: str) -> float | None:
+        values = [one[name] for one in self.figures]
+        return statistics.stdev(values) if len(values) > 1 else None
+
+    def shown(self, name: str, digits: int) -> str:
+        spread = self.spread(name)
+        return f"{self.mean(name):.{digits}f}" + (
+            "" if spread is None else f" ± {spread:.{digits}f}"
+        )
+
+
+def rows_of(folders: Iterable[Path]) -> list[Row]:
+    """A row for each recipe, by weighting and operations."""
+    found: dict[Recipe, list[Mapping[str, float]]] = {}
+    for folder in folders:
+        results = json.loads((folder / "results.json").read_text("utf-8"))
+        for point in results["points"]:
+            if point["status"] == "finished":
+                recipe = Recipe.of(folder / point["folder"])
+                found.setdefault(recipe, []).append(values_of(point["figures"]))
+    rows = [Row(recipe, figures) for recipe, figures in found.items()]
+    return sorted(rows, key=lambda row: (row.recipe.weighting, row.recipe.operations, row.recipe))
+
+
+def values_of(figures: Mapping[str, Any]) -> dict[str, float]:
+    return {name: figures[name]["value"] for name in COLUMNS}
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    titles = [title for title, _ in COLUMNS.values()]
+    head = ["weighting", "optimiser", "times", "rate", "steps", "TFLOP", "seeds", *titles]
+    print("| " + " | ".join(head) + " |")
+    print("| --- " * len(head) + "|")
+    for row in rows:
+        recipe = row.recipe
+        cells = [
+            recipe.weighting,
+            recipe.optimiser,
+            recipe.times,
+            f"{recipe.rate:g}",
+            str(recipe.steps),
+            f"{recipe.operations / 1e12:.2f}",
+            str(len(row.figures)),
+            *(row.shown(name, digits) for name, (_, digits) in COLUMNS.items()),
+        ]
+        print("| " + " | ".join(cells) + " |")
+
+
+def best_by_line(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
+    """Of each line and length the rate with the fewest bits, those of most seeds first."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for (line, _), alike in itertools.groupby(
+        sorted(rows, key=lambda row: (row.recipe.line, row.recipe.steps)),
+        key=lambda row: (row.recipe.line, row.recipe.steps),
+    ):
+        those = list(alike)
+        most = max(len(row.figures) for row in those)
+        full = [row for row in those if len(row.figures) == most]
+        found.setdefault(line, []).append(min(full, key=lambda row: row.mean("bits_per_dim")))
+    return found
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, 2)
+    for panel, name in zip(panels, ("bits_per_dim", "fid_test"), strict=True):
+        for line, those in best_by_line(rows).items():
+            panel.errorbar(
+                [row.recipe.operations / 1e12 for row in those],
+                [row.mean(name) for row in those],
+                [row.spread(name) or 0 for row in those],
+                fmt="o-",
+                markersize=4,
+                linewidth=1.2,
+                capsize=2,
+                label=" · ".join(line),
+            )
+        panel.set_xscale("log")
+        panel.set_xlabel("operations of the training, TFLOP")
+        panel.set_ylabel(COLUMNS[name][0])
+        panel.grid(alpha=0.25, which="both")
+    panels[1].legend(frameon=False, fontsize=7)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("comparison", nargs="+", type=Path, help="the folder of a comparison")
+    parser.add_argument("--plot", type=Path, help="a PNG of bits/dim and FID against operations")
+    options = parser.parse_args()
+    rows = rows_of(options.comparison)
+    print_table(rows)
+    if options.plot:
+        draw(rows, options.plot)
+
+
+if __name__ == "__main__":
+    main()
