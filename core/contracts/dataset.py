@@ -169,6 +169,10 @@ class Dataset(ABC):
     def split(self, name: str) -> Split:
         """``train``, ``validation`` or ``test``; each always the same examples."""
 
+    def distribution(self) -> tuple[Tensor, Tensor] | None:
+        """Every state [S, *shape] and its probability [S] float64, where they are known."""
+        return None
+
     def units(self, split: str) -> Mapping[str, float]:
         """Other units that bits are counted by: name -> how many an example has, on average."""
         return {}

@@ -53,6 +53,9 @@ class Tabular(Dataset):
         """In nats: the least mean negative log-likelihood any model can have."""
         return float(torch.special.entr(self.probabilities).sum())
 
+    def distribution(self) -> tuple[Tensor, Tensor]:
+        return self.states, self.probabilities
+
     def split(self, name: str) -> Split:
         count = self.examples if check_split(name) == "train" else -(-self.examples // 10)
         return Draws(self.states, self.probabilities.cumsum(0), f"toy/{name}", count)

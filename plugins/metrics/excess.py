@@ -1,0 +1,189 @@
+"""excess: at which levels a network loses bits that need not be lost.
+
+A loss by level says little by itself: much of it no network can avoid. What it can is
+
+    excess(lambda) = price(lambda) (E plain loss of the network - E plain loss of the optimum),
+
+and its integral is the bound less the bound of the exact denoiser: bits/dim less the entropy, up to
+what the ends of the schedule cost both. The optimum (``optimum.py``) is that of
+
+    the data's distribution, where the data set knows it (``toy``): the excess itself
+    the training examples, for looks at these (``split: train``): what more this network could learn
+        of them by heart
+    the training examples, for looks at others: the excess at most, since the best loss on some
+        examples is below the best on all there could be. Where there is much noise it is close;
+        where an example can be told from all the others its own loss is 0, and nothing is said
+
+The levels are cut into cells that are even on a schedule half the model's own and half even over
+lambda; ``looks`` in each have times drawn in it. What is lost in each cell, in bits/dim, is kept in
+the evaluation's file with its standard error: ``network``, ``optimum``, ``excess``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import attrs
+import torch
+from attrs.validators import ge
+from elbowroom import (
+    Display,
+    ElbowroomError,
+    Level,
+    Looks,
+    Measurement,
+    Metric,
+    Noise,
+    Split,
+    Subject,
+    permute,
+    some_of,
+)
+from torch import Tensor
+
+from .optimum import Optimum
+
+_STEP = 2**31 - 5  # a step that nothing else asks for
+
+
+@attrs.frozen(eq=False)
+class Examples:
+    """Some of a split."""
+
+    split: Split
+    rows: Tensor  # [N]
+
+
+@attrs.define(eq=False)
+class Excess(Metric):
+    """What a network loses beyond the optimum, by level."""
+
+    uses_samples: ClassVar[bool] = False
+    display: ClassVar[Mapping[str, Display]] = {
+        "excess_bits_per_dim": Display("bits/dim above the optimum", "detail"),
+        "excess_bits_per_dim_at_most": Display("bits/dim above the optimum, at most", "detail"),
+    }
+
+    split: Literal["train", "validation", "test"] = "validation"
+    levels: int = attrs.field(default=32, validator=ge(1))  # cells
+    looks: int = attrs.field(default=128, validator=ge(2))  # in each
+    limit: int = attrs.field(default=2000, validator=ge(1))  # of the training examples
+
+    _subject: Subject = attrs.field(init=False, repr=False)
+    _optimum: Optimum = attrs.field(init=False, repr=False)
+    _of_network: Examples = attrs.field(init=False, repr=False)  # what it is asked about
+    _of_optimum: Examples = attrs.field(init=False, repr=False)
+    _bits: Tensor | None = attrs.field(init=False, default=None, repr=False)  # of all ranks
+
+    def prepare(self, subject: Subject) -> None:
+        if subject.model is None:
+            raise ElbowroomError("excess: there is no model whose loss could be measured")
+        self._subject, self._bits = subject, None
+        known, split, train = (
+            subject.data.distribution(),
+            *map(subject.data.split, (self.split, "train")),
+        )
+        for name, part in ((self.split, split), ("train", train if known is None else split)):
+            if not len(part):
+                raise ElbowroomError(f"excess: the {name} split is empty")
+        self._of_network = self._of_optimum = Examples(split, torch.arange(len(split)))
+        if known is not None:
+            self._optimum = Optimum(*(part.to(subject.device) for part in known))
+            return
+        self._of_optimum = Examples(train, some_of(self.limit, len(train), subject.seed))
+        self._optimum = Optimum.of_examples(train.take(self._of_optimum.rows), subject.device)
+        if self.split == "train":
+            self._of_network = self._of_optimum
+
+    def state(self) -> dict[str, Tensor]:
+        """The bits of this rank's share of the looks: some in a row."""
+        return {"bits": self._part(self._subject.part)}
+
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        self._bits = torch.cat([state["bits"] for state in states], 1)
+
+    def compute(self) -> dict[str, Measurement]:
+        curve = self.details()
+        error = math.sqrt(sum(one**2 for one in curve["error"]))
+        name = f"excess_bits_per_dim{'' if self._paired else '_at_most'}"
+        return {name: Measurement(sum(curve["excess"]), error, "lower", of=self._protocol())}
+
+    def details(self) -> dict[str, list[float]]:
+        """Bits/dim lost in each cell, from noise to data."""
+        if self._bits is None:
+            self._bits = self._part((0, 1))
+        each = self._bits.view(2, self.levels, self.looks)
+        middle = self._level(torch.arange(self.levels) + 0.5)
+        curve = {
+            "log_snr": middle.log_snr,
+            "network": each[0].mean(1),
+            "optimum": each[1].mean(1),
+            "excess": (each[0] - each[1]).mean(1),
+            "error": (each[0] - each[1]).std(1) / math.sqrt(self.looks),
+        }
+        return {name: values.tolist() for name, values in curve.items()}
+
+    def _protocol(self) -> dict[str, Any]:
+        count = len(self._optimum.states)
+        known = self._subject.data.distribution() is not None
+        against = "the distribution" if known else f"{count} train examples"
+        of = {"split": self.split, "against": against, "levels": self.levels, "looks": self.looks}
+        labelled = self._of_network.split.take(torch.arange(1)).y is not None
+        return {**of, "given": "the label"} if labelled else of
+
+    # -- looks: number k is in cell k // looks
+
+    @property
+    def _paired(self) -> bool:
+        """Are network and optimum asked the same?"""
+        return self._of_network is self._of_optimum
+
+    @torch.no_grad()
+    def _part(self, part: tuple[int, int]) -> Tensor:
+        """[2, looks] what network and optimum lose, of the looks that a rank of so many takes."""
+        rank, ranks = part
+        batches = torch.arange(self.levels * self.looks).split(self._subject.batch_size)
+        begin, end = (-(-r * len(batches) // ranks) for r in (rank, rank + 1))
+        found = [self._looked(numbers) for numbers in batches[begin:end]]
+        return torch.cat([torch.empty(2, 0, dtype=torch.float64), *found], 1)
+
+    def _looked(self, numbers: Tensor) -> Tensor:
+        """[2, B]"""
+        model = self._subject.model
+        assert model is not None
+        x, y, z, at = self._asked(numbers, self._of_network)
+        network = self._lost(x, z, model.predict(z, at, y), at)
+        if not self._paired:
+            x, y, z, at = self._asked(numbers, self._of_optimum)
+        optimum = self._lost(x, z, self._optimum.predict(model.process, z, at, y), at)
+        return torch.stack([network, optimum]).cpu()
+
+    def _asked(self, numbers: Tensor, of: Examples) -> tuple[Tensor, Tensor | None, Tensor, Level]:
+        """x, label, z and level of some looks."""
+        subject, total = self._subject, self.levels * self.looks
+        assert subject.model is not None
+        process, device = subject.model.process, subject.device
+        order = permute(numbers, total, subject.seed, _STEP)
+        batch = of.split.take(of.rows[order % len(of.rows)])
+        x = process.encode(batch.x.to(device))
+        y = None if batch.y is None else batch.y.to(device)
+        noise = Noise(subject.seed, numbers, total, _STEP)
+        at = self._level(numbers // self.looks + noise.uniform("time")).over(x, torch.float32)
+        noise = attrs.evolve(noise, positions=numbers.to(device))
+        return x, y, process.corrupt(x, at, noise), at
+
+    def _level(self, place: Tensor) -> Level:
+        """At a place 0 .. levels among the cells, from noise to data."""
+        model = self._subject.model
+        assert model is not None
+        looks = Looks(model, self._of_network.split, self._of_network.rows[:1], 1, 0, 0, "cpu")
+        return Level.of(1 - place.double() / self.levels, looks.schedule, model.process)
+
+    def _lost(self, x: Tensor, z: Tensor, prediction: Any, at: Level) -> Tensor:
+        """[B] bits/dim in its cell, by each look."""
+        assert self._subject.model is not None
+        plain = self._subject.model.process.plain_loss(x, z, prediction, at)
+        nats = (at.elbo_weight * plain).flatten(1).sum(1).double() / self.levels
+        return nats / (self._subject.data.spec.dims * math.log(2))
