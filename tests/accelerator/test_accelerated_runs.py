@@ -75,9 +75,15 @@ def test_a_run_s_samples_are_those_of_the_cpu(runs, process, tmp_path):
 
 @pytest.mark.parametrize("process", EVERY)
 def test_every_metric_says_there_what_it_says_on_the_cpu(runs, process, tmp_path):
-    """bits/dim, FID, KID, IS and neighbours, and the pictures of an evaluation."""
+    """bits/dim and more of the model, FID, KID, IS and neighbours, and an evaluation's pictures."""
+    of_the_model = [
+        {"name": "bpd", "limit": 6, "looks": 2},
+        {"name": "excess", "levels": 3, "looks": 4, "limit": 9},
+    ]
+    if process == "masked":
+        of_the_model.append({"name": "two-sided", "limit": 3, "paths": 2, "steps": 3})
     protocol = EvaluationProtocol(
-        metrics=({"name": "bpd", "limit": 6, "looks": 2}, "fid", "kid", "is", "neighbours"),
+        metrics=(*of_the_model, "fid", "kid", "is", "neighbours"),
         features=LINEAR,
         samples=12,
     )

@@ -25,6 +25,8 @@ from tests.helpers.tiny_run import tiny_config
 ROOT = Path(__file__).parents[3]
 METRICS = (
     "bpd",
+    "{name: two-sided, limit: 9, paths: 2, steps: 3}",
+    "{name: excess, levels: 4, looks: 6}",
     "fid",
     "{name: kid, block: 20}",
     "{name: is, splits: 2}",
