@@ -61,7 +61,7 @@ class TwoSided(Metric):
     split: Literal["train", "validation", "test"] = "test"
     paths: int = attrs.field(default=8, validator=ge(2))  # for each example
     steps: int | None = attrs.field(default=None, validator=optional(ge(1)))  # None: one by one
-    limit: int | None = attrs.field(default=128, validator=optional(ge(1)))  # examples; None: all
+    limit: int = attrs.field(default=128, validator=ge(1))  # examples at most
 
     _subject: Subject = attrs.field(init=False, repr=False)
     _log_w: Tensor | None = attrs.field(init=False, default=None, repr=False)  # of all ranks
@@ -112,7 +112,7 @@ class TwoSided(Metric):
     def _rows(self) -> Tensor:
         """Which examples."""
         count = len(self._subject.data.split(self.split))
-        return some_of(self.limit or count, count, self._subject.seed)
+        return some_of(self.limit, count, self._subject.seed)
 
     @torch.no_grad()
     def _part(self, part: tuple[int, int]) -> Tensor:

@@ -213,7 +213,7 @@ def test_weights_too_far_apart_stay_numbers():
 
 def measured(model=None, data=None, **options):
     subject = {k: options.pop(k) for k in ("seed", "batch_size") if k in options}
-    metric = TwoSided(**{"limit": None, **options})
+    metric = TwoSided(**{"limit": 1000, **options})
     metric.prepare(Subject(data or Table(), model or Model(Cosine(eps=0.0)), **subject))
     return metric.compute()
 
@@ -279,7 +279,7 @@ def test_the_batch_size_and_ranks_change_nothing():
     whole = measured(steps=3, paths=3, batch_size=1000)
     for name, one in measured(steps=3, paths=3, batch_size=7).items():
         assert one.value == pytest.approx(whole[name].value, rel=1e-9)
-    metric, states = TwoSided(steps=3, paths=3, limit=None), []
+    metric, states = TwoSided(steps=3, paths=3, limit=1000), []
     for rank in range(3):
         metric.prepare(Subject(Table(), Model(Cosine(eps=0.0)), batch_size=40, part=(rank, 3)))
         states.append(metric.state())
