@@ -321,7 +321,7 @@ def least(points: Sequence[Point], figure: str) -> list[Point]:
 def draw(points: Sequence[Point], figure: str, floor: float | None, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import ScalarFormatter
+    from matplotlib.ticker import FormatStrFormatter
 
     canvas = Figure(figsize=(9.5, 5), layout="constrained")
     FigureCanvasAgg(canvas)
@@ -356,16 +356,19 @@ def draw(points: Sequence[Point], figure: str, floor: float | None, path: Path) 
         color="black",
         linewidth=0.9,
         linestyle="--",
-        label="least so far",
+        label="least for so many calls",
     )
     if floor is not None:
         panel.axhline(floor, color="grey", linewidth=0.8, linestyle=":", label="real data")
     panel.set_xscale("log")
     panel.set_yscale("log")
-    for axis in (panel.xaxis, panel.yaxis):
-        axis.set_major_formatter(ScalarFormatter())
     low, high = panel.get_xlim()
     panel.set_xticks([2**k for k in range(12) if low <= 2**k <= high])
+    low, high = panel.get_ylim()
+    round_ones = [digit * 10**k for k in range(-2, 4) for digit in (1, 1.5, 2, 3, 4, 5, 7)]
+    panel.set_yticks([one for one in round_ones if low <= one <= high])
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_formatter(FormatStrFormatter("%g"))
     panel.minorticks_off()
     panel.set_xlabel("network calls a sample")
     panel.set_ylabel(COLUMNS.get(figure, (figure, 0))[0])
