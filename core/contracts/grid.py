@@ -2,6 +2,10 @@
 
 A grid of T steps has T + 1 times from t = 1 down to t = 0, both exactly. Where steps are dense the
 sampler is exact and slow; a good grid spends them where the model changes its mind.
+
+How many steps a sampler may take is its own affair (``steps``), and nearly every grid takes them
+all. One that was made for something else, a budget of network calls say, may take fewer; so whoever
+walks a grid counts its times.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ class Grid(ABC):
 
     @abstractmethod
     def times(self, steps: int, schedule: Schedule) -> Tensor:
-        """[steps + 1] float64, falling from 1 to 0."""
+        """[T + 1] float64, falling from 1 to 0; T is ``steps``, or fewer where these suffice."""
 
 
 @attrs.frozen

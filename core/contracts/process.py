@@ -57,12 +57,19 @@ class Step:
     to: Level  # where they go
     start: Level  # where their path began
     together: int | None = None  # the interval as a number, where all samples are in the same
+    count: int | None = None  # of how many intervals, beside it
 
     @property
     def number(self) -> int:
         """The interval all samples are in; known without asking their device."""
         assert self.together is not None, "these samples are at different steps"
         return self.together
+
+    @property
+    def progress(self) -> float:
+        """The part of the grid's intervals that is done after this step; 1 in the last."""
+        assert self.count is not None, "these samples are at different steps"
+        return (self.number + 1) / self.count
 
 
 class Absorbing(Protocol):

@@ -1,7 +1,7 @@
 """Samplers: from noise back to data.
 
-A sampler is a grid of times and a rule for one step. The grid runs from t = 1 down to t = 0 in
-``steps`` intervals; network calls are counted apart, since a sampler may need fewer calls than
+A sampler is a grid of times and a rule for one step. The grid runs from t = 1 down to t = 0 in at
+most ``steps`` intervals; network calls are counted apart, since a sampler may need fewer calls than
 steps (events of a masked process) or more (Heun's second look).
 
 A path is streamed as :class:`Frame` objects; the last one holds the finished integers.
@@ -51,7 +51,7 @@ class Frame:
     """A moment of a path."""
 
     z: Tensor  # [B, *shape] in the process's space
-    step: int  # grid intervals behind us
+    step: int  # grid intervals behind us; the sampler's ``steps`` in the last frame
     x: Tensor | None = None  # [B, *shape] integers, in the last frame
     calls: Tensor | None = None  # [B] network calls each sample took, in the last frame
 
@@ -107,7 +107,7 @@ class Sampler(ABC):
         return Samples(end.x, end.calls)
 
     def levels(self, model: Model) -> Level:
-        """The T + 1 levels of the grid, [T + 1] float64, from noise to data."""
+        """The levels of the grid, [T + 1] float64, from noise to data; T is at most ``steps``."""
         t = self.grid.times(self.steps, model.schedule)
         return Level.of(t, model.schedule, model.process)
 

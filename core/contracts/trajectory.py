@@ -105,7 +105,7 @@ class Trajectory:
     def together(self, levels: Sequence[Level], index: int) -> Step:
         """Interval ``index`` of a grid for all samples: its levels are single numbers."""
         rows = self.calls.new_full(self.calls.shape, index)
-        return Step(rows, levels[index], levels[index + 1], levels[0], index)
+        return Step(rows, levels[index], levels[index + 1], levels[0], index, len(levels) - 1)
 
     def step(self, levels: Level, z: Tensor, index: Tensor) -> Step:
         """Interval ``index`` [B] of a grid, for samples z [B, *D]; levels stay in float64."""

@@ -34,11 +34,12 @@ class Ancestral(Sampler):
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
     ) -> Iterator[Frame]:
         path, levels = self.path(model, noise, cond), self.levels(model)
+        count = len(levels.log_snr) - 1
         z = path.start(z)
         yield Frame(z, 0)
 
         for index in self._events(path, levels).T:  # each sample's next event, whichever that is
-            rows = (index < self.steps).nonzero().squeeze(1)
+            rows = (index < count).nonzero().squeeze(1)
             if not len(rows):
                 break
             at, rows = index[rows], rows.to(z.device)
@@ -55,8 +56,9 @@ class Ancestral(Sampler):
 
     def _events(self, path: Trajectory, levels: Level) -> Tensor:
         """[B, T] the steps each sample walks, padded with T; on the CPU, to be counted there."""
-        every = torch.arange(self.steps).expand(len(path.noise), -1)
+        count = len(levels.log_snr) - 1
+        every = torch.arange(count).expand(len(path.noise), -1)
         if not self.skip:
             return every
         active = path.process.active_steps(levels, path.noise).cpu()
-        return torch.where(active, every, self.steps).sort(1).values
+        return torch.where(active, every, count).sort(1).values

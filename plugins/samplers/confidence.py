@@ -38,7 +38,7 @@ class Confidence(SteppingSampler):
 
     def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:
         hidden, i = z == mask_of(path.process), step.number
-        stays = stay_hidden(path, step, hidden, last=i == self.steps - 1)
+        stays = stay_hidden(path, step, hidden, last=step.progress == 1)
         reveals = hidden.flatten(1).sum(1) - stays  # [B]
         asked = Marked.of(hidden & broadcast_over(reveals > 0, z))
         rows = asked.rows
@@ -52,7 +52,7 @@ class Confidence(SteppingSampler):
         u, g = (noise.uniform(label, part.shape[1:])[tokens] for label in ("value", "gumbel"))
         candidate = draw_categorical(logits, u)
         sure = logits.log_softmax(-1).gather(-1, candidate[:, None]).squeeze(1)
-        heat = self.temperature * (1 - (i + 1) / self.steps)
+        heat = self.temperature * (1 - step.progress)
         sure = sure - heat * (-g.log()).log()
 
         score = torch.full(part.shape, -torch.inf, dtype=torch.float64, device=z.device)

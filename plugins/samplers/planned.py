@@ -42,7 +42,7 @@ class Planned(SteppingSampler):
         u = path.noise.at(i).uniform("value", z.shape[1:])[asked]
         x = z.index_put(asked, draw_categorical(prediction.at(asked), u))  # [B, *D]
         score = self._score(prediction, x, hidden).masked_fill(path.first != mask, torch.inf)
-        visible = score[0].numel() - stay_hidden(path, step, hidden, last=i == self.steps - 1)
+        visible = score[0].numel() - stay_hidden(path, step, hidden, last=step.progress == 1)
         return torch.where(highest(score, hidden, visible), x, mask)
 
     def _score(self, prediction: CategoricalPrediction, x: Tensor, hidden: Tensor) -> Tensor:

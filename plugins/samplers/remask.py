@@ -49,7 +49,7 @@ class Remask(Sampler):
         z = path.start(z)
         tokens = _Tokens(path)
         yield Frame(z, 0)
-        for i in range(self.steps):
+        for i in range(len(one_by_one) - 1):
             z = self._advance(path, z, path.together(one_by_one, i), tokens, i)
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)

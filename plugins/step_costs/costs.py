@@ -13,6 +13,12 @@ masked: S is the share of visible tokens and the slope is N times the mean cross
 one; Gaussian: S is the SNR and the slope the mean squared error over 2. B is then a left Riemann
 sum. For an exact denoiser slopes do not rise: knowing more never makes a guess worse. Those of a
 trained network are measured, so they are projected onto that before anything is optimised.
+
+A step of a masked process in which no token appears needs no network call. Each of N tokens appears
+in the step from share a_i to a_j with p = (a_j - a_i)/(1 - a_0), whatever the others do, and is
+still hidden at the end with q = (1 - a_T)/(1 - a_0), which takes a last look. So a sample takes
+
+    sum over steps of 1 - (1 - p)^N  +  1 - (1 - q)^N      calls on average.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import ElbowroomError, Process, is_number
+from elbowroom import ElbowroomError, Process, Schedule, is_count, is_number
 from torch import Tensor
 
 
@@ -36,6 +42,7 @@ class StepCosts:
     slope: Tensor | None = None  # [n]
     error: Tensor | None = None  # [n] the slopes' standard errors
     measured: Tensor | None = None  # [n + 1, n + 1] the table, where there is no coordinate
+    tokens: int | None = None  # N; None: every step is a call
 
     def table(self) -> Tensor:
         """[n + 1, n + 1] C(lambda_i, lambda_j); infinite where j is not above i."""
@@ -47,6 +54,45 @@ class StepCosts:
             found = slope[:, None] * (self.coordinate - self.coordinate[:, None])
         above = torch.ones_like(found, dtype=torch.bool).triu(1)
         return found.masked_fill(~above, math.inf)
+
+    def calls(self) -> Tensor:
+        """[n + 1, n + 1] how often the step from i to j is a network call."""
+        share = self.log_snr.sigmoid()
+        return self._happens(share - share[:, None])
+
+    def last_look(self) -> float:
+        """How often a token is still hidden at the end, which takes one more call."""
+        return float(self._happens((-self.log_snr[-1]).sigmoid()))
+
+    def expected_calls(self, nodes: Sequence[int]) -> float:
+        """The mean number of calls a sample takes on a grid through some of the levels."""
+        at = torch.tensor(nodes)
+        return float(self.calls()[at[:-1], at[1:]].sum()) + self.last_look()
+
+    def _happens(self, share: Tensor) -> Tensor:
+        """1 - (1 - p)^N: something happens in so large a share of all tokens' ways."""
+        assert self.tokens is not None, "every step is a call"
+        p = (share / (-self.log_snr[0]).sigmoid()).clamp(0, 1)
+        return -torch.expm1(self.tokens * torch.log1p(-p))
+
+    def within(self, schedule: Schedule) -> StepCosts:
+        """Those of the levels that a schedule has, with its own ends."""
+        low, high = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64)).tolist()
+        first = max(int((self.log_snr <= low).sum()) - 1, 0)
+        last = min(int((self.log_snr < high).sum()), len(self.log_snr) - 1)
+        if last - first < 1:
+            raise ElbowroomError("sampler.grid.curve: it was measured at other levels than these")
+        levels, steps = slice(first, last + 1), slice(first, last)
+        log_snr = self.log_snr[levels].clone()
+        log_snr[0], log_snr[-1] = low, high
+        return StepCosts(
+            log_snr,
+            None if self.coordinate is None else self.coordinate[levels],
+            None if self.slope is None else self.slope[steps],
+            None if self.error is None else self.error[steps],
+            None if self.measured is None else self.measured[levels, levels],
+            self.tokens,
+        )
 
     def monotone(self) -> StepCosts:
         """The same with slopes that do not rise, nearest in least squares by their errors."""
@@ -63,7 +109,7 @@ class StepCosts:
     def record(self) -> dict[str, Any]:
         """Plain data."""
         given = attrs.asdict(self, recurse=False, filter=lambda _, value: value is not None)
-        return {name: value.tolist() for name, value in given.items()}
+        return {n: v.tolist() if isinstance(v, Tensor) else v for n, v in given.items()}
 
     @classmethod
     def of_record(cls, record: Any) -> StepCosts:
@@ -71,8 +117,11 @@ class StepCosts:
         if not isinstance(record, Mapping):
             raise ElbowroomError("it has no curve")
         known = {field.name for field in attrs.fields(cls)}
-        given = {name: _tensor(record[name], name) for name in known & record.keys()}
-        found = cls(**given) if "log_snr" in given else None
+        given = {name: _tensor(record[name], name) for name in (known & record.keys()) - {"tokens"}}
+        tokens = record.get("tokens")
+        if tokens is not None and not (is_count(tokens) and tokens > 0):
+            raise ElbowroomError("its curve has tokens that cannot be counted")
+        found = cls(**given, tokens=tokens) if "log_snr" in given else None
         if found is None or not found._whole():
             raise ElbowroomError("its curve is not whole")
         return found

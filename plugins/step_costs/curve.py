@@ -77,6 +77,11 @@ class Curve(Metric):
             return None
         return float((costs.error * costs.coordinate.diff()).square().sum().sqrt()) / self._unit
 
+    @property
+    def _tokens(self) -> int | None:
+        """How many appear by themselves, at moments that do not depend on the network."""
+        return self._subject.data.spec.dims if "absorbing" in self._model.process.traits else None
+
     # -- price times plain loss
 
     def _priced(self) -> StepCosts:
@@ -88,7 +93,10 @@ class Curve(Metric):
         each = torch.cat(losses).cpu().view(-1, self.looks)  # [n, looks]
         coordinate, slope = coordinate_of(model.process, levels.log_snr)
         error = each.std(1) / math.sqrt(self.looks)
-        return StepCosts(levels.log_snr, coordinate, slope * each.mean(1), slope * error)
+        mean = each.mean(1)
+        return StepCosts(
+            levels.log_snr, coordinate, slope * mean, slope * error, tokens=self._tokens
+        )
 
     # -- any other process: the divergence of every step
 

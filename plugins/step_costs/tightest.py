@@ -2,12 +2,15 @@
 
     grid* = argmin over lambda_0 < ... < lambda_T of sum C(lambda_i, lambda_i+1)
 
-by dynamic programming over the measured levels (:mod:`~elbowroom.plugins.step_costs.costs`):
-after k steps the least cost of being at level j is min over i < j of (that of k - 1 steps at i) +
-C(i, j). What a grid loses against infinitely many steps is what tokens revealed together do not see
-of each other, so steps are dense where the loss falls quickly.
+by dynamic programming over the measured levels (:mod:`~elbowroom.plugins.step_costs.costs`). What
+a grid loses against infinitely many steps is what tokens revealed together do not see of each
+other, so steps are dense where the loss falls quickly.
 
 The curve is that of the model itself: ``elbowroom evaluate RUN --metric curve``.
+
+With ``calls`` it is the best grid of so many network calls a sample, on average, instead of so many
+steps (:mod:`~elbowroom.plugins.step_costs.budget`); ``steps`` is then a limit. Calls are counted as
+masked processes take them in event-driven sampling, by ``ancestral`` and ``top-p``.
 """
 
 from __future__ import annotations
@@ -20,17 +23,25 @@ import torch
 from elbowroom import ElbowroomError, Grid, JSONFileError, Schedule, read_json
 from torch import Tensor
 
+from .budget import best_within
 from .costs import StepCosts
+from .ways import best_nodes
 
 
 @attrs.frozen
 class Tightest(Grid):
-    """The grid of T steps with the least bound, from the curve in an evaluation's file."""
+    """The grid with the least bound, from the curve in an evaluation's file."""
 
     curve: str  # RUN/evaluation/figures.json, made by ``--metric curve``
+    calls: float | None = attrs.field(  # at most so many a sample; None: T steps
+        default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
+    )
 
     def times(self, steps: int, schedule: Schedule) -> Tensor:
-        return best_times(read_costs(self.curve), steps, schedule)
+        costs = read_costs(self.curve)
+        if self.calls is None:
+            return best_times(costs, steps, schedule)
+        return best_times_within(costs, self.calls, steps, schedule)
 
 
 def read_costs(path: str) -> StepCosts:
@@ -49,46 +60,54 @@ def read_costs(path: str) -> StepCosts:
 
 def best_times(costs: StepCosts, steps: int, schedule: Schedule) -> Tensor:
     """[steps + 1] times from 1 to 0 through the measured levels that the schedule has."""
-    low, high = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64)).tolist()
-    lam = costs.log_snr
-    first = max(int((lam <= low).sum()) - 1, 0)
-    last = min(len(lam) - int((lam >= high).sum()), len(lam) - 1)
-    if last - first < 1:
-        raise ElbowroomError("sampler.grid.curve: it was measured at other levels than these")
-    nodes = _nodes(costs.monotone().table()[first : last + 1, first : last + 1], steps)
-    inside = lam[first : last + 1].clone()
-    inside[0], inside[-1] = low, high  # the schedule's own ends
-    t = schedule.time(_between(inside, nodes))
+    costs = costs.monotone().within(schedule)
+    n = len(costs.log_snr) - 1
+    if steps >= n:  # in between where there are more steps than levels
+        return _times(costs, torch.linspace(0, n, steps + 1, dtype=torch.float64), schedule)
+    return _times(costs, _kept(costs.table().numpy().tobytes(), n + 1, steps), schedule)
+
+
+def best_times_within(costs: StepCosts, calls: float, steps: int, schedule: Schedule) -> Tensor:
+    """[T + 1] times of at most ``steps`` steps that take at most ``calls`` calls on average."""
+    if costs.tokens is None:
+        raise ElbowroomError(
+            "sampler.grid.calls: this curve knows of no tokens that appear by themselves. Of a "
+            "process that is not masked every step is a call: say sampler.steps. A curve of a "
+            "masked run that is older than this option has to be measured anew"
+        )
+    costs = costs.monotone().within(schedule)
+    n, least = len(costs.log_snr) - 1, costs.expected_calls([0, len(costs.log_snr) - 1])
+    if calls < least:
+        raise ElbowroomError(f"sampler.grid.calls: {calls:g}, and one step takes {least:.4g}")
+    tables = (costs.table(), costs.calls())
+    each = [table.numpy().tobytes() for table in tables]
+    return _times(
+        costs, _kept_within(*each, n + 1, calls - costs.last_look(), min(steps, n)), schedule
+    )
+
+
+def _times(costs: StepCosts, places: Tensor, schedule: Schedule) -> Tensor:
+    """Times at places among the levels, ends exact."""
+    t = schedule.time(_between(costs.log_snr, places))
     t[0], t[-1] = 1.0, 0.0
     return t
 
 
-def best_nodes(table: Tensor, steps: int) -> list[int]:
-    """The cheapest way of exactly ``steps`` steps from the first level to the last."""
-    n = len(table) - 1
-    least, before = table[0], []  # [n + 1] after one step; where each came from
-    for _ in range(steps - 1):
-        least, came = (least[:, None] + table).min(0)
-        before.append(came)
-    nodes = [n]
-    for came in reversed(before):
-        nodes.append(int(came[nodes[-1]]))
-    return [0, *reversed(nodes)]
-
-
-def _nodes(table: Tensor, steps: int) -> Tensor:
-    """[steps + 1] float64 places among the levels; in between where there are more steps."""
-    n = len(table) - 1
-    if steps >= n:
-        return torch.linspace(0, n, steps + 1, dtype=torch.float64)
-    return torch.tensor(_kept(table.numpy().tobytes(), n + 1, steps), dtype=torch.float64)
+@lru_cache(maxsize=64)
+def _kept(table: bytes, size: int, steps: int) -> Tensor:
+    """:func:`best_nodes`, once for all batches of samples."""
+    return torch.tensor(best_nodes(_square(table, size), steps), dtype=torch.float64)
 
 
 @lru_cache(maxsize=64)
-def _kept(table: bytes, size: int, steps: int) -> tuple[int, ...]:
-    """:func:`best_nodes`, once for all batches of samples."""
-    found = torch.frombuffer(bytearray(table), dtype=torch.float64).view(size, size)
-    return tuple(best_nodes(found, steps))
+def _kept_within(table: bytes, calls: bytes, size: int, budget: float, steps: int) -> Tensor:
+    """:func:`best_within`, once for all batches of samples."""
+    nodes = best_within(_square(table, size), _square(calls, size), budget, steps)
+    return torch.tensor(nodes, dtype=torch.float64)
+
+
+def _square(content: bytes, size: int) -> Tensor:
+    return torch.frombuffer(bytearray(content), dtype=torch.float64).view(size, size)
 
 
 def _between(values: Tensor, places: Tensor) -> Tensor:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 
+import attrs
 import pytest
 import torch
-from elbowroom import DataSpec, Diffusion, Noise
+from elbowroom import DataSpec, Diffusion, EvenGrid, Grid, Noise
 from elbowroom.conformance import check_sampler
+from elbowroom.conformance.sampler import _models
 from elbowroom.objective.loss import Objective
 from elbowroom.plugins.denoisers.dit import DiT
 from elbowroom.plugins.diffusers.sampler import DiffusersSampler
@@ -68,6 +70,35 @@ SHARP = [
 def test_sharpening_samplers_pass_the_conformance_kit(sampler):
     """Samplers that are not exact on purpose satisfy every law but that of the distribution."""
     check_sampler(sampler, exact=False)
+
+
+class AtMostFive(Grid):
+    """A grid that never needs more than five steps."""
+
+    def times(self, steps, schedule):
+        return EvenGrid().times(min(steps, 5), schedule)
+
+
+WALKING = [
+    Ancestral(5),
+    Ancestral(5, skip=False),
+    TopP(5),
+    Confidence(5),
+    Planned(5),
+    Remask(5),
+    Corrected(5),
+    DDIM(5),
+]
+
+
+@pytest.mark.parametrize("sampler", WALKING, ids=str)
+def test_a_grid_may_take_fewer_steps_than_it_is_offered(sampler):
+    """``steps`` is a limit: what is drawn and what it takes depend on the grid's own steps."""
+    limited = attrs.evolve(sampler, steps=40, grid=AtMostFive())
+    for model in (model for model in _models() if sampler.needs <= model.process.traits):
+        few, many = (one.sample(model, Noise.of(0, 64)) for one in (sampler, limited))
+        assert torch.equal(few.x, many.x)
+        assert torch.equal(few.calls, many.calls)
 
 
 def test_every_registered_sampler_can_be_made_with_its_defaults():

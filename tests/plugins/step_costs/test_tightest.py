@@ -16,7 +16,8 @@ from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.masking import Linear
 from elbowroom.plugins.step_costs.costs import StepCosts, coordinate_of, falling, has_price
-from elbowroom.plugins.step_costs.tightest import Tightest, best_nodes, best_times
+from elbowroom.plugins.step_costs.tightest import Tightest, best_times
+from elbowroom.plugins.step_costs.ways import best_nodes
 from hypothesis import given
 from hypothesis import strategies as st
 
