@@ -75,6 +75,16 @@ class StepCosts:
         p = (share / (-self.log_snr[0]).sigmoid()).clamp(0, 1)
         return -torch.expm1(self.tokens * torch.log1p(-p))
 
+    def along(self, process: Process, log_snr: Tensor) -> StepCosts:
+        """Those of the steps of another grid between the same ends, slopes interpolated."""
+        assert self.slope is not None and self.error is not None, "only a table is known"
+        slope, error = (
+            _interpolated(self.log_snr[:-1], values, log_snr[:-1])
+            for values in (self.slope, self.error)
+        )
+        coordinate, _ = coordinate_of(process, log_snr)
+        return StepCosts(log_snr, coordinate, slope, error, tokens=self.tokens)
+
     def within(self, schedule: Schedule) -> StepCosts:
         """Those of the levels that a schedule has, with its own ends."""
         low, high = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64)).tolist()
@@ -161,6 +171,14 @@ def falling(values: Tensor, weight: Tensor) -> Tensor:
         blocks.append(block)
     parts = [values.new_full((length,), mean) for mean, _, length in blocks]
     return torch.cat(parts)
+
+
+def _interpolated(places: Tensor, values: Tensor, at: Tensor) -> Tensor:
+    """``values`` [n] at rising ``places`` [n], linearly between them and constant beyond."""
+    above = torch.searchsorted(places, at).clamp(1, len(places) - 1)
+    low, high = places[above - 1], places[above]
+    part = ((at - low) / (high - low)).clamp(0, 1)
+    return torch.lerp(values[above - 1], values[above], part)
 
 
 def _tensor(given: Any, name: str) -> Tensor:

@@ -4,12 +4,16 @@ The averaged weights are looked at on the validation split, at ``levels`` levels
 schedule's own and half even over lambda, each at ``looks`` examples. Its measurement is the bound
 of a sampler that stops at every one of these levels, which for many of them is the diffusion term
 of bits/dim; the curve itself is kept in the evaluation's file (:class:`StepCosts`).
+
+Beside it stands the same term for ancestral steps on the grid of the model's own sampler, and how
+many network calls they take of a masked model: what that grid costs, in bits and in calls.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -22,6 +26,7 @@ from elbowroom import (
     Measurement,
     Metric,
     Noise,
+    Sampler,
     Subject,
     permute,
 )
@@ -38,7 +43,9 @@ class Curve(Metric):
 
     uses_samples: ClassVar[bool] = False
     display: ClassVar[Mapping[str, Display]] = {
-        "curve_bits_per_dim": Display("bits/dim by the curve", "detail", ranked=False)
+        "curve_bits_per_dim": Display("bits/dim by the curve", "detail", ranked=False),
+        "grid_bits_per_dim": Display("bits/dim of the sampler's grid", "detail", ranked=False),
+        "grid_calls": Display("expected calls on the sampler's grid", "detail", ranked=False),
     }
 
     split: Literal["train", "validation"] = "validation"
@@ -60,9 +67,15 @@ class Curve(Metric):
         model = self._subject.model
         assert model is not None
         self._costs = self._priced() if has_price(model.process) else self._tabled()
-        bits = self._costs.total(range(len(self._costs.log_snr))) / self._unit
-        of = {"split": self.split, "levels": len(self._costs.log_snr), "looks": self.looks}
-        return {"curve_bits_per_dim": Measurement(bits, self._error(), of=of)}
+        found = {"curve_bits_per_dim": self._bits(self._costs)}
+        grid = self._grid_of(model.sampler)
+        if self._costs.slope is not None and grid is not None:
+            own = self._costs.along(model.process, grid)
+            found["grid_bits_per_dim"] = self._bits(own)
+            if own.tokens is not None:
+                calls = own.expected_calls(range(len(grid)))
+                found["grid_calls"] = Measurement(calls, of={"steps": len(grid) - 1})
+        return found
 
     def details(self) -> Any:
         return None if self._costs is None else self._costs.record()
@@ -71,11 +84,23 @@ class Curve(Metric):
     def _unit(self) -> float:
         return self._subject.data.spec.dims * math.log(2)
 
-    def _error(self) -> float | None:
-        costs = self._costs
-        if costs is None or costs.coordinate is None or costs.error is None:
+    def _bits(self, costs: StepCosts) -> Measurement:
+        """The bound's diffusion term for all steps of ``costs``."""
+        levels = len(costs.log_snr)
+        of = {"split": self.split, "levels": levels, "looks": self.looks}
+        error = None
+        if costs.coordinate is not None and costs.error is not None:
+            each = costs.error * costs.coordinate.diff()
+            error = float(each.square().sum().sqrt()) / self._unit
+        return Measurement(costs.total(range(levels)) / self._unit, error, of=of)
+
+    def _grid_of(self, sampler: Sampler | None) -> Tensor | None:
+        """[T + 1] lambda of the sampler's grid, if it walks one that can be made by now."""
+        if sampler is None or not attrs.fields_dict(type(sampler))["grid"].init:
             return None
-        return float((costs.error * costs.coordinate.diff()).square().sum().sqrt()) / self._unit
+        with suppress(ElbowroomError):  # it may be made from the curve that is measured here
+            return sampler.levels(self._model).log_snr
+        return None
 
     @property
     def _tokens(self) -> int | None:

@@ -45,8 +45,56 @@ def test_a_sampler_takes_the_grid_of_its_own_run(tmp_path):
         tmp_path / "run",
         protocol=EvaluationProtocol(metrics=({"name": "curve", "levels": 16, "looks": 8},)),
     )
-    grid = {"name": "tightest", "curve": str(report.folder / "figures.json")}
+    path = str(report.folder / "figures.json")
+    grid = {"name": "tightest", "curve": path}
     loaded = er.load_run(tmp_path / "run", [f"sampler.grid={json.dumps(grid)}", "sampler.steps=3"])
     levels = loaded.model.sampler.levels(loaded.model)
     assert len(levels.t) == 4
     assert (levels.log_snr.diff() > 0).all()
+    by_calls = f"sampler.grid={json.dumps({**grid, 'calls': 2.5})}"
+    drawn = er.sample(er.load(tmp_path / "run", (by_calls,)), 64)
+    assert 1 <= float(drawn.calls.double().mean()) < 2.6
+
+
+def test_it_says_what_the_samplers_own_grid_costs(tmp_path):
+    """Its bound, above that of all levels, and the calls that are taken."""
+    config = load_config(tiny_config(steps=2))
+    train(config, tmp_path / "run", without=QUIET)
+    asked = EvaluationProtocol(metrics=({"name": "curve", "looks": 16}, "fid"), samples=200)
+    found = {}
+    for steps in (1, 2, 6):
+        report = evaluate_run(tmp_path / "run", (f"sampler.steps={steps}",), asked)
+        found[steps] = {name: one["value"] for name, one in report.measurements.items()}
+        calls = report.record["calls_mean"]
+        assert found[steps]["grid_calls"] == pytest.approx(calls, rel=0.03)
+    whole = found[1]["curve_bits_per_dim"]
+    bounds = [found[steps]["grid_bits_per_dim"] for steps in (1, 2, 6)]
+    assert bounds == pytest.approx(sorted(bounds, reverse=True), rel=0.05)
+    assert bounds[-1] == pytest.approx(whole, rel=0.2)
+
+
+def test_a_grid_that_is_not_there_yet_does_not_keep_the_curve_from_being_made(tmp_path):
+    """A run whose sampler wants its own curve can be asked for it; one without a grid has none."""
+    train(tiny_config(steps=2), tmp_path / "run", without=QUIET)
+    asked = EvaluationProtocol(metrics=({"name": "curve", "levels": 16, "looks": 8},))
+    for sampler in ("sampler.grid={name: tightest, curve: none.json}", "sampler=first-hitting"):
+        report = evaluate_run(tmp_path / "run", (sampler,), asked, out=tmp_path / "out")
+        assert not report.failed
+        assert list(report.measurements) == ["curve_bits_per_dim"]
+
+
+def test_slopes_at_the_measured_levels_are_those_measured():
+    """A grid through some of the levels costs what the table says."""
+    from elbowroom import DataSpec
+    from elbowroom.plugins.masked.process import Masked
+    from elbowroom.plugins.step_costs.costs import coordinate_of
+
+    process = Masked().bind(DataSpec((3,), 3))
+    lam = torch.linspace(-6, 5, 12, dtype=torch.float64)
+    coordinate, _ = coordinate_of(process, lam)
+    slope = torch.linspace(3, 1, 11, dtype=torch.float64) ** 2
+    costs = StepCosts(lam, coordinate, slope, slope / 10, tokens=3)
+    nodes = [0, 2, 3, 7, 11]
+    own = costs.along(process, lam[nodes])
+    assert own.total(range(5)) == pytest.approx(costs.total(nodes), rel=1e-12)
+    assert own.expected_calls(range(5)) == pytest.approx(costs.expected_calls(nodes), rel=1e-12)
