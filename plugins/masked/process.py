@@ -129,7 +129,7 @@ class Masked(Process):
         self, z: Tensor, prediction: CategoricalPrediction, step: Step, noise: Noise
     ) -> Tensor:
         shape = self.data.shape
-        due = noise.uniform("reveal", shape) <= _revealed_share(step.start, step.to)
+        due = noise.uniform("reveal", shape) <= self._revealed_share(step.start, step.to)
         chosen = ((z == self.mask) & due).nonzero(
             as_tuple=True
         )  # an accelerator is waited for here
@@ -138,12 +138,12 @@ class Masked(Process):
 
     def active_steps(self, levels: Level, noise: Noise) -> Tensor:
         start = levels.select(slice(0, 1))
-        done = _revealed_share(start, levels.select(slice(1, None))).to(noise.device)  # [T], rising
+        done = self._revealed_share(start, levels.select(slice(1, None)))  # [T], rising
+        done = done.to(noise.device)
         when = torch.searchsorted(done, noise.uniform("reveal", self.data.shape))  # [B, *D]
         active = torch.zeros(len(noise), len(done) + 1, dtype=torch.bool, device=noise.device)
         return active.scatter_(1, when.flatten(1), True)[:, :-1]  # last: never revealed
 
-
-def _revealed_share(start: Level, to: Level) -> Tensor:
-    """(a_s - a_1)/(1 - a_1): the share of tokens revealed on the way from ``start`` to ``to``."""
-    return to.share.double() * -torch.expm1((start.log_snr - to.log_snr).double())
+    def _revealed_share(self, start: Level, to: Level) -> Tensor:
+        """(a_s - a_1)/(1 - a_1): the share of tokens revealed from ``start`` to ``to``."""
+        return self.step_price(start.log_snr.double(), to.log_snr.double())

@@ -41,9 +41,9 @@ class Marked:
         )
 
 
-def revealed_share(start: Level, to: Level) -> Tensor:
+def revealed_share(process: Process, start: Level, to: Level) -> Tensor:
     """(a_s - a_1)/(1 - a_1): the share of tokens revealed on the way from ``start`` to ``to``."""
-    return to.share * -torch.expm1(start.log_snr - to.log_snr)
+    return process.step_price(start.log_snr, to.log_snr)
 
 
 def stay_hidden(path: Trajectory, step: Step, hidden: Tensor, last: bool) -> Tensor:

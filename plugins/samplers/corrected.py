@@ -49,7 +49,8 @@ def _predict(path: Trajectory, z: Tensor, step: Step) -> Tensor:
     """The ancestral step, asking about samples only in which a token appears."""
     shape = z.shape[1:]
     moment = path.noise.uniform("reveal", shape)
-    due = Marked.of((z == mask_of(path.process)) & (moment <= revealed_share(step.start, step.to)))
+    revealed = revealed_share(path.process, step.start, step.to)
+    due = Marked.of((z == mask_of(path.process)) & (moment <= revealed))
     if not len(due.rows):
         return z
     prediction = path.predict(z[due.rows], step.level, due.rows)

@@ -16,67 +16,27 @@ There is no grid: the level a call is made at is that of the share of tokens tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
-
 import attrs
 import torch
-from elbowroom import (
-    EvenGrid,
-    Frame,
-    Grid,
-    Level,
-    Model,
-    Noise,
-    Sampler,
-    Trajectory,
-    draw_categorical,
-)
 from torch import Tensor
 
-from .absorbing import NEEDS, Marked, mask_of, visible_level
+from .absorbing import Marked
+from .unmasking import Rule, Unmasking, spread
 
 
 @attrs.frozen
-class EntropyBounded(Sampler):
+class EntropyBounded(Unmasking):
     """The surest tokens together, in at most ``steps`` calls; the last takes all that is left."""
 
-    needs: ClassVar[frozenset[str]] = NEEDS
-
     bound: float = attrs.field(default=0.1, validator=attrs.validators.ge(0))  # nats a call
-    grid: Grid = attrs.field(factory=EvenGrid, init=False)  # there is none to choose
 
-    def frames(
-        self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
-    ) -> Iterator[Frame]:
-        path, mask = self.path(model, noise, cond), mask_of(model.process)
-        ends = Level.of(
-            torch.tensor([1.0, 0.0], dtype=torch.float64), model.schedule, model.process
-        )
-        z = path.start(z)
-        value = path.noise.uniform("value", z.shape[1:])  # [B, *D]
-        yield Frame(z, 0)
-        for i in range(self.steps):
-            hidden = Marked.of(z == mask)  # an accelerator is waited for here
-            if not len(hidden.rows):
-                break
-            most = torch.inf if i == self.steps - 1 else self.bound
-            z = _reveal(path, z, hidden, value, most)
-            yield Frame(z, i + 1)
-        yield self.finish(path, z, ends)
+    def rule(self, z: Tensor) -> Rule:
+        return self._surest
 
-
-def _reveal(path: Trajectory, z: Tensor, hidden: Marked, value: Tensor, most: float) -> Tensor:
-    """z after one call, the surest of its hidden tokens drawn."""
-    part, tokens = z[hidden.rows], hidden.among_rows
-    prediction = path.predict(part, visible_level(path, part), hidden.rows)
-    logits = prediction.at(tokens).double()  # [K, V]
-    say = logits.log_softmax(-1)
-    entropy = torch.full(part.shape, torch.inf, dtype=torch.float64, device=z.device)
-    entropy = entropy.index_put(tokens, -(say.exp() * say).nan_to_num().sum(-1))
-    due = surest(entropy.flatten(1), most).reshape(part.shape)
-    drawn = part.index_put(tokens, draw_categorical(logits, value[hidden.places]))
-    return z.index_copy(0, hidden.rows, torch.where(due, drawn, part))
+    def _surest(self, hidden: Marked, say: Tensor, shape: torch.Size) -> Tensor:
+        entropy = -(say.exp() * say).nan_to_num().sum(-1)  # [K]
+        among_all = spread(entropy, hidden, shape, torch.inf)  # [R, *D]
+        return surest(among_all.flatten(1), self.bound).reshape(shape)
 
 
 def surest(entropy: Tensor, most: float) -> Tensor:

@@ -77,7 +77,8 @@ class FirstHitting(Sampler):
         u = path.noise.uniform("reveal", path.process.data.shape).flatten(1)
         u = u.masked_fill(z != mask_of(path.process), torch.inf)  # visible ones have no moment
         u, order = u.sort(1)
-        last = revealed_share(ends.select(slice(0, 1)), ends.select(slice(1, 2)))
+        first, end = ends.select(slice(0, 1)), ends.select(slice(1, 2))
+        last = revealed_share(path.process, first, end)
         return u, order, (u <= last.to(u.device)).sum(1)
 
 

@@ -22,75 +22,35 @@ There is no grid: the level a call is made at is that of the share of tokens tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
-
 import attrs
 import torch
-from elbowroom import (
-    EvenGrid,
-    Frame,
-    Grid,
-    Level,
-    Model,
-    Noise,
-    Sampler,
-    Trajectory,
-    draw_categorical,
-)
 from torch import Tensor
 
-from .absorbing import NEEDS, Marked, mask_of, visible_level
+from .absorbing import Marked
+from .unmasking import Rule, Unmasking, spread
 
 _share = attrs.validators.and_(attrs.validators.ge(0.0), attrs.validators.le(1.0))
 
 
 @attrs.frozen
-class Stable(Sampler):
+class Stable(Unmasking):
     """Tokens that are sure and stay so, in at most ``steps`` calls; the last takes all left."""
-
-    needs: ClassVar[frozenset[str]] = NEEDS
 
     confidence: float = attrs.field(default=0.9, validator=_share)
     kl: float = attrs.field(default=0.01, validator=attrs.validators.ge(0))  # nats
     history: int = attrs.field(default=2, validator=attrs.validators.ge(1))  # calls
-    grid: Grid = attrs.field(factory=EvenGrid, init=False)  # there is none to choose
 
-    def frames(
-        self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
-    ) -> Iterator[Frame]:
-        path, mask = self.path(model, noise, cond), mask_of(model.process)
-        ends = Level.of(
-            torch.tensor([1.0, 0.0], dtype=torch.float64), model.schedule, model.process
-        )
-        z = path.start(z)
+    def rule(self, z: Tensor) -> Rule:
         said = _Said(z)
-        yield Frame(z, 0)
-        for i in range(self.steps):
-            hidden = Marked.of(z == mask)  # an accelerator is waited for here
-            if not len(hidden.rows):
-                break
-            z = self._reveal(path, z, hidden, said, last=i == self.steps - 1)
-            yield Frame(z, i + 1)
-        yield self.finish(path, z, ends)
 
-    def _reveal(
-        self, path: Trajectory, z: Tensor, hidden: Marked, said: _Said, last: bool
-    ) -> Tensor:
-        """z after one call, its stable tokens drawn."""
-        part, tokens = z[hidden.rows], hidden.among_rows
-        prediction = path.predict(part, visible_level(path, part), hidden.rows)
-        logits = prediction.at(tokens).double()  # [K, V]
-        say = logits.log_softmax(-1)
-        calm = said.calm(hidden.places, say, self.kl)  # [K]
-        sure = torch.full(part.shape, -torch.inf, dtype=torch.float64, device=z.device)
-        sure = sure.index_put(tokens, say.amax(-1).exp())  # [R, *D]
-        ready = torch.zeros_like(sure, dtype=torch.bool).index_put(tokens, calm >= self.history)
-        stable = ready & (sure >= self.confidence)
-        due = sure >= 0 if last else stable | _surest_where_none(sure, stable)
-        u = path.noise.uniform("value", z.shape[1:])[hidden.places]
-        drawn = part.index_put(tokens, draw_categorical(logits, u))
-        return z.index_copy(0, hidden.rows, torch.where(due, drawn, part))
+        def stable_or_surest(hidden: Marked, say: Tensor, shape: torch.Size) -> Tensor:
+            calm = said.calm(hidden.places, say, self.kl)  # [K]
+            sure = spread(say.amax(-1).exp(), hidden, shape, -torch.inf)  # [R, *D]
+            ready = spread(calm >= self.history, hidden, shape, False)
+            stable = ready & (sure >= self.confidence)
+            return stable | _surest_where_none(sure, stable)
+
+        return stable_or_surest
 
 
 class _Said:
