@@ -117,9 +117,20 @@ class Metric(ABC):
         """What was seen, as tensors on the CPU; None: it cannot be merged with others'."""
         return None
 
-    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
-        """Take the states of all ranks, in their order (one's own too), as what was seen."""
-        raise NotImplementedError(f"{type(self).__name__} has a state and no merge")
+    def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:  # noqa: B027  # see state
+        """Take the states of all ranks, in their order (one's own too), as what was seen.
+
+        One that has no state is never asked to.
+        """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a class of which several ranks would say what one of them saw."""
+        super().__init_subclass__(**options)
+        if cls.state is not Metric.state and cls.merge is Metric.merge:
+            raise TypeError(
+                f"{cls.__name__} has a state and no merge: define merge(states), which takes the "
+                "states of all ranks as what was seen, or no state, and one rank sees all samples"
+            )
 
     @property
     def merges(self) -> bool:
