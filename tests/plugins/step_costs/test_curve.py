@@ -52,7 +52,7 @@ def test_a_sampler_takes_the_grid_of_its_own_run(tmp_path):
     assert len(levels.t) == 4
     assert (levels.log_snr.diff() > 0).all()
     by_calls = f"sampler.grid={json.dumps({**grid, 'calls': 2.5})}"
-    drawn = er.sample(er.load(tmp_path / "run", (by_calls,)), 64)
+    drawn = er.sample(er.load(tmp_path / "run", (by_calls, "sampler.steps=40")), 64)
     assert 1 <= float(drawn.calls.double().mean()) < 2.6
 
 
