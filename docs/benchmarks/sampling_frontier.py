@@ -35,6 +35,7 @@ FEW = [8, 16, 32, 64]
 SAMPLERS: dict[str, list[dict[str, Any]]] = {  # by a trait of the process
     "absorbing": [
         {"name": "ancestral", "grid": ["uniform", "cosine", "tightest"], "steps": STEPS},
+        {"name": "ancestral", "grid": {"name": "tightest", "calls": [6, 12, 24, 40]}},
         {"name": "first-hitting", "steps": FEW},
         {"name": "confidence", "temperature": [1.0, 4.5], "steps": [8, 16, 32]},
         {"name": "top-p", "p": [0.9, 0.98], "steps": [16, 64, 256]},
@@ -60,8 +61,7 @@ SAMPLERS: dict[str, list[dict[str, Any]]] = {  # by a trait of the process
             "steps": [4, 8, 16, 32],
         },
         {
-            "name": "diffusers",
-            "scheduler": "DPMSolverMultistepScheduler",
+            "name": "diffusers",  # DPM-Solver++, its default scheduler
             "options": {"use_karras_sigmas": [False, True]},
             "steps": FEW,
         },
