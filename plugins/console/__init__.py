@@ -52,7 +52,7 @@ def checkpoint_saved(event: RunEvent) -> None:
 
 @hookimpl
 def run_ended(event: RunEvent) -> None:
-    """Say how it ended, and how to go on."""
+    """Say how it ended."""
     from .progress import end
 
     end(event)

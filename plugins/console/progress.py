@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,8 +36,8 @@ class Display(ABC):
     """Where the progress of one run is shown."""
 
     @abstractmethod
-    def show(self, step: int, words: str) -> None:
-        """The run is at ``step``."""
+    def show(self, step: int, words: Mapping[str, str], left: str) -> None:
+        """The run is at ``step``: words by the scalar they tell, and the time left."""
 
     @abstractmethod
     def move(self, event: RunEvent, left: str) -> None:
@@ -52,7 +52,7 @@ class Display(ABC):
 
 
 class Plain(Display):
-    """For files and pipes: a line when something is logged, and when it was silent for long."""
+    """For files and pipes: a line of what is new, and one when it was silent for long."""
 
     def __init__(self, steps: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.steps = steps
@@ -60,8 +60,10 @@ class Plain(Display):
         self._open = ExitStack()
         self._open.enter_context(self.lines.beating())
 
-    def show(self, step: int, words: str) -> None:
-        self.say(f"step {step}/{self.steps}  {words}")
+    def show(self, step: int, words: Mapping[str, str], left: str) -> None:
+        self.say(
+            "  ".join([f"step {step}/{self.steps}", *words.values(), *([left] if left else [])])
+        )
 
     def move(self, event: RunEvent, left: str) -> None:
         self.lines.at(f"{event.doing}, step", event.step, self.steps)
@@ -90,17 +92,21 @@ class Bar(Display):
             TimeElapsedColumn(),
             console=console,
         )
-        self._words = ""
+        self._words: dict[str, str] = {}  # the last of each scalar
         self.progress.start()
         self.task = self.progress.add_task("training", total=steps, completed=step, words="")
 
-    def show(self, step: int, words: str) -> None:
-        self._words = words
-        self.progress.update(self.task, completed=step, words=words)
+    def show(self, step: int, words: Mapping[str, str], left: str) -> None:
+        self._words.update(words)
+        self.progress.update(self.task, completed=step, words=self._beside(left))
 
     def move(self, event: RunEvent, left: str) -> None:
-        words = f"{self._words.partition('ETA')[0]}{left}"
-        self.progress.update(self.task, completed=event.step, description=event.doing, words=words)
+        self.progress.update(
+            self.task, completed=event.step, description=event.doing, words=self._beside(left)
+        )
+
+    def _beside(self, left: str) -> str:
+        return "  ".join([*(self._words[name] for name in _WORDS if name in self._words), left])
 
     def say(self, line: str) -> None:
         self.progress.console.print(line, markup=False, highlight=False)
@@ -117,7 +123,6 @@ class _Run:
     begun: float
     moved: bool = False  # has it gone on at all?
     timed: bool = False  # has it been said how long it will take?
-    scalars: dict[str, float] = attrs.Factory(dict)
 
 
 _runs: dict[Path, _Run] = {}  # those in this process
@@ -142,11 +147,11 @@ def start(
 def show(event: RunEvent) -> None:
     """Where it stands, how fast it goes and when it will be done."""
     if run := _runs.get(event.folder):
-        run.scalars.update(event.scalars)
-        words = [
-            form.format(run.scalars[name]) for name, form in _WORDS.items() if name in run.scalars
-        ]
-        run.display.show(event.step, "  ".join([*words, _eta(run, event)]))
+        scalars = event.scalars
+        words = {
+            name: form.format(scalars[name]) for name, form in _WORDS.items() if name in scalars
+        }
+        run.display.show(event.step, words, _words_of(run.pace.left(event.step, event.steps)))
 
 
 def move(event: RunEvent) -> None:
@@ -159,7 +164,7 @@ def move(event: RunEvent) -> None:
         if run.clock() - run.begun < _LONG:
             run.pace = Pace(run.clock)
             left = run.pace.left(event.step, event.steps)
-    run.display.move(event, "" if left is None else f"ETA {duration(left)}")
+    run.display.move(event, _words_of(left))
     if left is not None and not run.timed:
         run.timed = True
         for line in _outlook(left, event):
@@ -178,20 +183,18 @@ def _outlook(left: float, event: RunEvent) -> list[str]:
 
 
 def saved(event: RunEvent) -> None:
-    """A checkpoint is there."""
+    """A checkpoint is there: its place in the run's folder, which was said at the start."""
     if (run := _runs.get(event.folder)) and event.path is not None:
-        run.display.say(f"saved {event.path}")
+        inside = event.path.is_relative_to(event.folder)
+        run.display.say(f"saved {event.path.relative_to(event.folder) if inside else event.path}")
 
 
 def end(event: RunEvent) -> None:
-    """The last words of a run."""
+    """How the run ended; how to go on with it is the command's to say."""
     if run := _runs.pop(event.folder, None):
         run.display.close()
         run.display.say(f"{event.reason} at step {event.step} of {event.steps}")
-        if event.reason == "interrupted":
-            run.display.say(f"go on with: elbowroom train --resume {event.folder}")
 
 
-def _eta(run: _Run, event: RunEvent) -> str:
-    left = run.pace.left(event.step, event.steps)
+def _words_of(left: float | None) -> str:
     return "" if left is None else f"ETA {duration(left)}"

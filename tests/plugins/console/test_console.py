@@ -21,12 +21,17 @@ def observe(folder, terminal):
     scalars = {"loss": 12.345, "bits_per_dim": 2.5, "images_per_second": 640.0}
     plugin.step_logged(attrs.evolve(begin, step=50, scalars=scalars))
     plugin.evaluated(attrs.evolve(begin, step=50, scalars={"validation/bits_per_dim": 2.25}))
-    plugin.checkpoint_saved(attrs.evolve(begin, step=50, path=folder / "step-000000050"))
+    plugin.checkpoint_saved(
+        attrs.evolve(begin, step=50, path=folder / "checkpoints/step-000000050")
+    )
     plugin.run_ended(attrs.evolve(begin, step=50, reason="interrupted"))
 
 
 def test_without_a_terminal_there_are_plain_lines_on_standard_error(tmp_path, capsys):
-    """Loss, bits/dim, images/s and ETA; at the end how to go on. Standard output stays free."""
+    """Each thing once: loss, bits/dim, images/s and ETA, then validation, the saved place, the end.
+
+    Standard output stays free.
+    """
     observe(tmp_path, None)
     out, err = capsys.readouterr()
     assert out == ""
@@ -34,10 +39,18 @@ def test_without_a_terminal_there_are_plain_lines_on_standard_error(tmp_path, ca
     lines = err.splitlines()
     assert lines[0] == f"training in {tmp_path}"
     assert lines[1].startswith("step 50/100  loss 12.35  bits/dim 2.500  640 images/s  ETA 0:00:0")
-    assert "validation 2.250" in lines[2]
-    assert lines[3] == f"saved {tmp_path}/step-000000050"
-    assert lines[-2] == "interrupted at step 50 of 100"
-    assert lines[-1] == f"go on with: elbowroom train --resume {tmp_path}"
+    assert lines[2].startswith("step 50/100  validation 2.250  ETA 0:00:0")
+    assert lines[3] == "saved checkpoints/step-000000050"
+    assert lines[4:] == ["interrupted at step 50 of 100"]
+
+
+def test_a_last_line_ends_with_its_last_word(tmp_path, capsys):
+    """Where no time is left, there are no blanks in its place."""
+    begin = RunEvent(tmp_path, 0, 4, {})
+    plugin.run_started(begin)
+    plugin.step_logged(attrs.evolve(begin, step=4, scalars={"loss": 2.0}))
+    plugin.run_ended(attrs.evolve(begin, step=4, reason="finished"))
+    assert "step 4/4  loss 2\n" in capsys.readouterr().err
 
 
 def test_on_a_terminal_there_is_a_bar(tmp_path):
@@ -49,8 +62,8 @@ def test_on_a_terminal_there_is_a_bar(tmp_path):
     assert "50/100" in shown
     assert "bits/dim 2.500" in shown
     assert "640 images/s" in shown
+    assert "bits/dim 2.500  validation 2.250  640 images/s" in shown  # it keeps what it knows
     assert "[bold]run" in shown
-    assert "go on with" in shown
 
 
 @pytest.mark.parametrize("hook", ["step_logged", "evaluated", "checkpoint_saved", "run_ended"])
