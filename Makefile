@@ -4,6 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Experiment trackers want other versions of packages that the tests use. In an environment of their
+# own, whose packages come first, those of $(VENV) behind them, both have their way.
+TRACKERS := .venv-trackers
+TRACKERS_STAMP := $(TRACKERS)/.installed
 JOBS ?= 2
 # One thread a test worker: several workers with several threads each get in each other's way.
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
@@ -25,9 +29,10 @@ demo: $(STAMP)
 test: lint types
 	$(TEST) -m "not slow"
 
-test-all: $(STAMP)
+test-all: $(STAMP) $(TRACKERS_STAMP)
 	$(BIN)/python -m pip install --quiet -e ".[dinov2,hf,ray,submitit,text,trainers]"
 	$(TEST) -m "slow or extra"
+	OMP_NUM_THREADS=1 $(TRACKERS)/bin/python -m pytest -m extra tests/plugins/mlflow tests/plugins/wandb
 
 # Random kills, damages, full disks and configs: see tests/chaos/__main__.py for its settings.
 test-chaos: $(STAMP)
@@ -55,5 +60,15 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	touch $(STAMP)
 
+# The last line: tests of what cannot be imported would be skipped.
+$(TRACKERS_STAMP): $(STAMP)
+	rm -rf $(TRACKERS)
+	$(BIN)/python -m venv --without-pip $(TRACKERS)
+	$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+		> "$$($(TRACKERS)/bin/python -c 'import site; print(site.getsitepackages()[0])')/behind.pth"
+	$(TRACKERS)/bin/python -m pip install --quiet --no-build-isolation -e ".[mlflow,wandb]"
+	$(TRACKERS)/bin/python -c "import mlflow, wandb"
+	touch $(TRACKERS_STAMP)
+
 clean:
-	rm -rf $(VENV) demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TRACKERS) demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
