@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,6 +110,8 @@ def _print(record: Mapping[str, Any]) -> None:
     listing = table(
         "Measurements", "measurement", ">value", ">± se", ">real data", ">knows nothing", "of"
     )
+    measurements: list[Mapping[str, Any]] = list(record["figures"].values())
+    drawn = drawn_alike([measurement["of"] for measurement in measurements])
     for name, measurement in record["figures"].items():
         error, floor = measurement["standard_error"], measurement["floor"]
         nothing = measurement.get("knows_nothing")
@@ -119,19 +121,18 @@ def _print(record: Mapping[str, Any]) -> None:
             "" if error is None else f"{error:.2g}",
             "" if floor is None else f"{floor:.5g}",
             "" if nothing is None else f"{nothing:.5g}",
-            Text(protocol_words(measurement["of"]), style="dim"),
+            Text(protocol_words(measurement["of"], said=drawn), style="dim"),
         )
     for name, why in record["failed"].items():
-        listing.add_row(Text(name), Text("failed", style="red"), "", "", Text(why, style="red"))
+        listing.add_row(Text(name), Text("failed", style="red"), "", "", "", Text(why, style="red"))
     out.print(listing)
-    measurements: list[Mapping[str, Any]] = list(record["figures"].values())
     common: Mapping[str, Any] = measurements[0]["of"] if measurements else {}
     calls = record["calls_mean"]
     words = [f"{common.get('run')}, {common.get('weights')}"] if measurements else []
     words.append(f"seed {record['protocol']['seed']}")
     if calls is not None:
         words.append(f"{record['protocol']['samples']} samples of {calls:.4g} network calls each")
-    out.print(Text(" · ".join(words)))
+    out.print(Text(" · ".join([*words, *([protocol_words(drawn)] if drawn else [])])))
     out.print(
         Text(
             "real data: the same measurement with the test split in the samples' place", style="dim"
@@ -147,13 +148,27 @@ def _print(record: Mapping[str, Any]) -> None:
 
 _SAID_ONCE = ("metric", "run", "weights", "seed")
 _IN_HEADINGS = ("data", "features", "features_test_accuracy", "samples", "reference")
+_OF_DRAWING = ("sampler", "labels")
 
 
-def protocol_words(of: Mapping[str, Any]) -> str:
-    """What a measurement is of beside what its heading says, in a line."""
+def drawn_alike(protocols: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How the samples were drawn, where all measurements of samples say the same of it."""
+    of_samples = [of for of in protocols if "sampler" in of]
+    if not of_samples:
+        return {}
+    first, *others = of_samples
+    return {
+        key: first[key]
+        for key in _OF_DRAWING
+        if key in first and all(of.get(key) == first[key] for of in others)
+    }
+
+
+def protocol_words(of: Mapping[str, Any], said: Collection[str] = ()) -> str:
+    """What a measurement is of beside what its heading and ``said`` say, in a line."""
     words = []
     for key, value in of.items():
-        if key in (*_SAID_ONCE, *_IN_HEADINGS):
+        if key in (*_SAID_ONCE, *_IN_HEADINGS, *said):
             continue
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
         bare = key in ("against", "split", "sampler", "distance")

@@ -270,6 +270,9 @@ def test_a_failed_metric_ends_the_command_with_1_after_the_rest_is_written(run, 
     ended = elbowroom("evaluate", run, *asked, "--out", tmp_path / "found")
     assert ended.code == 1
     assert "by nought" in ended.out and "one" in ended.out
+    heading = next(line for line in ended.out.splitlines() if "knows nothing" in line)
+    told = next(line for line in ended.out.splitlines() if "ZeroDivisionError" in line)
+    assert told.index("ZeroDivisionError") == heading.index(" of ") + 1  # in the last column
     record = read_evaluation(tmp_path / "found")
     assert record["figures"].keys() == {"one"} and record["failed"].keys() == {f"{HERE}:Fails"}
 
@@ -393,6 +396,8 @@ def test_the_command_prints_measurements_and_their_protocol(run, tmp_path):
     told = json.loads((tmp_path / "figures.json").read_text())["figures"]
     assert told["bits_per_dim"]["of"]["given"] == "the label"
     assert "given the label" in " ".join(ran.out.replace("│", " ").split())
+    assert " steps, labels as often as in test\n" in ran.out  # once, below the table
+    assert ran.out.count("ancestral") == 1
     assert (tmp_path / "figures.json").exists()
 
 
