@@ -39,7 +39,10 @@ class Parts:
         if self.data is not None:
             return self.data
         if self.config.data is None:
-            raise ConfigError("data: a run needs a data set, and this config names none")
+            raise ConfigError(
+                "data: a run needs a data set, and this config names none; data made in Python "
+                "must be given again: er.resume(run, data=...), er.evaluate(run, data=...)"
+            )
         data: Dataset = self.config.data.build()
         return data
 

@@ -54,6 +54,17 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     flush_to_disk(path.parent)
 
 
+def give_mode_of_new_files(folder: Path) -> None:
+    """Whoever may read one file of ``folder`` may read all of them."""
+    new = folder / f".mode-{uuid4().hex}"
+    new.touch()
+    mode = new.stat().st_mode
+    new.unlink()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(mode)
+
+
 def remove_folder(path: Path) -> None:
     """First the name that means "whole", then the rest: a kill in between leaves no half."""
     aside = path.with_name(f".{path.name}.partial-{uuid4().hex}")

@@ -9,7 +9,7 @@ from typing import Any
 from ..config.sections import named_component
 from ..contracts.exporter import Exporter
 from ..errors import ElbowroomError
-from ..files.atomic import atomic_folder
+from ..files.atomic import atomic_folder, give_mode_of_new_files
 from .load import load_run
 
 
@@ -38,6 +38,7 @@ def export_run(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder) as aside:
             exporter.write(loaded, config, aside)
+            give_mode_of_new_files(aside)  # safetensors' own are for their owner alone
     except (OSError, SafetensorError) as error:  # what a full disk is called by whom
         words = getattr(error, "strerror", None) or error
         raise ElbowroomError(f"cannot write {folder}: {words}") from error

@@ -200,6 +200,11 @@ def test_the_folder_is_text_and_tensors(one):
         assert words in card
 
 
+def test_files_of_an_export_have_one_mode(one):
+    """Whoever may read its configs may read its weights."""
+    assert len({path.stat().st_mode for path in one.folder.rglob("*") if path.is_file()}) == 1
+
+
 def test_measurements_of_an_evaluation_go_into_the_card(exported, tmp_path):
     """What `elbowroom evaluate` measured is quoted with what it is of."""
     from elbowroom.evaluation.protocol import EvaluationProtocol
