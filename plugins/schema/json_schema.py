@@ -77,8 +77,9 @@ def _section(cls: type[Any]) -> Schema:
 def _option(option: Any) -> Schema:
     """What may be given; a class's own default always may."""
     found, default = _value(option.hint), option.default()
-    if default is None and found:
-        return {"anyOf": [found, {"type": "null"}]}
+    null = {"type": "null"}
+    if default is None and found and null not in found.get("anyOf", ()):
+        return {"anyOf": [found, null]}
     return found
 
 

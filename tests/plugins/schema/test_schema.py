@@ -32,6 +32,13 @@ def test_every_preset_passes_and_so_does_what_it_resolves_to(name, validator):
     validator.validate(json.loads(json.dumps(er.to_plain(config))))
 
 
+def test_what_may_be_left_out_says_null_once(validator):
+    """An editor lists each way of writing a value; none is there twice."""
+    assert validator.schema["properties"]["data"] == {
+        "anyOf": [{"$ref": "#/$defs/dataset"}, {"type": "null"}]
+    }
+
+
 @pytest.mark.parametrize(
     "change",
     [
