@@ -28,7 +28,7 @@ _WORDS = {
     "loss": "loss {:.4g}",
     "bits_per_dim": "bits/dim {:.3f}",
     "validation/bits_per_dim": "validation {:.3f}",
-    "images_per_second": "{:.0f} images/s",
+    "images_per_second": "{:.0f} examples/s",
 }
 
 

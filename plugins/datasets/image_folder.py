@@ -23,7 +23,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -76,7 +76,7 @@ class Pictures(Shrinkable):
         if self.size is not None:
             return self.size
         for path, _ in self._pictures("train"):
-            with suppress(*self._passed_over):
+            with _with_a_way_out(), suppress(*self._passed_over):
                 return picture_side(path)
         raise ElbowroomError(f"{self._folders['train'].path}: no pictures")
 
@@ -157,10 +157,11 @@ class Pictures(Shrinkable):
 
     def _load_or_say(self, path: Path) -> np.ndarray | str:
         """The picture, or why it is left out."""
-        try:
-            return self._load(path)
-        except self._passed_over as error:
-            return str(error)
+        with _with_a_way_out():
+            try:
+                return self._load(path)
+            except self._passed_over as error:
+                return str(error)
 
     def _check_left_out(self, parts: Mapping[str, Part]) -> None:
         """Say what was left out; a part of which nothing is left is an error."""
@@ -197,6 +198,16 @@ class Pictures(Shrinkable):
         """Split -> (part, rows of it)."""
         rows = {part: (part, np.arange(len(p.images))) for part, p in self._parts.items()}
         return with_train_whole(rows, self.root)
+
+
+@contextmanager
+def _with_a_way_out() -> Iterator[None]:
+    """Tell whom a broken picture stops how to go on without it."""
+    try:
+        yield
+    except BrokenPictureError as error:
+        words = f"{error}; data.on_error=skip leaves such files out"
+        raise BrokenPictureError(words) from error
 
 
 @attrs.frozen(kw_only=True, slots=False)

@@ -104,5 +104,10 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 def _broken(path: Path, error: Exception) -> BrokenPictureError:
-    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    from PIL import UnidentifiedImageError
+
+    if isinstance(error, UnidentifiedImageError):  # whose words are the path again
+        reason = "it has no format that Pillow knows"
+    else:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return BrokenPictureError(f"cannot read {path} as a picture: {reason}")

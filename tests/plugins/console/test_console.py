@@ -28,7 +28,7 @@ def observe(folder, terminal):
 
 
 def test_without_a_terminal_there_are_plain_lines_on_standard_error(tmp_path, capsys):
-    """Each thing once: loss, bits/dim, images/s and ETA, then validation, the saved place, the end.
+    """Each thing once: loss, bits/dim, speed and ETA, then validation, what was saved, the end.
 
     Standard output stays free.
     """
@@ -38,7 +38,9 @@ def test_without_a_terminal_there_are_plain_lines_on_standard_error(tmp_path, ca
     assert "\x1b" not in err
     lines = err.splitlines()
     assert lines[0] == f"training in {tmp_path}"
-    assert lines[1].startswith("step 50/100  loss 12.35  bits/dim 2.500  640 images/s  ETA 0:00:0")
+    assert lines[1].startswith(
+        "step 50/100  loss 12.35  bits/dim 2.500  640 examples/s  ETA 0:00:0"
+    )
     assert lines[2].startswith("step 50/100  validation 2.250  ETA 0:00:0")
     assert lines[3] == "saved checkpoints/step-000000050"
     assert lines[4:] == ["interrupted at step 50 of 100"]
@@ -61,8 +63,8 @@ def test_on_a_terminal_there_is_a_bar(tmp_path):
     shown = screen.getvalue()
     assert "50/100" in shown
     assert "bits/dim 2.500" in shown
-    assert "640 images/s" in shown
-    assert "bits/dim 2.500  validation 2.250  640 images/s" in shown  # it keeps what it knows
+    assert "640 examples/s" in shown
+    assert "bits/dim 2.500  validation 2.250  640 examples/s" in shown  # it keeps what it knows
     assert "[bold]run" in shown
 
 

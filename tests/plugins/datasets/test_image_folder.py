@@ -399,8 +399,10 @@ def test_broken_pictures_can_be_left_out_and_are_named_each_time(tmp_path):
     root, whole = write(tmp_path / "made"), write(tmp_path / "whole")
     for name in ("cat/0000.png", "cat/zz.jpg", "dog/001b.png"):  # the very first one too
         (root / name).write_bytes(b"no picture")
-    with pytest.raises(ElbowroomError, match="cannot read"):
-        ImageFolder(path=root).split("train")
+    for size in (None, 8):  # found when the size is looked for, and when pictures are read
+        with pytest.raises(ElbowroomError, match=r"cannot read.*data\.on_error=skip") as told:
+            ImageFolder(path=root, size=size).split("train")
+        assert str(told.value).count("0000.png") == 1
     for _ in range(2):  # converted, then found
         data = ImageFolder(path=root, on_error="skip")
         with pytest.warns(UserWarning, match=r"3 broken pictures are left out: .*0000\.png"):
