@@ -29,7 +29,17 @@ from .options import (
     Trust,
     Utilisation,
 )
-from .output import complain, console, number, print_json, progress_bars, progress_display, table
+from .output import (
+    complain,
+    console,
+    in_detail,
+    listen,
+    number,
+    print_json,
+    progress_bars,
+    progress_display,
+    table,
+)
 from .pace import Lines, Pace, duration
 
 __all__ = [
@@ -57,6 +67,8 @@ __all__ = [
     "complain",
     "console",
     "duration",
+    "in_detail",
+    "listen",
     "main",
     "number",
     "print_json",

@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import IO, Any
@@ -55,6 +56,39 @@ def print_json(value: Any) -> None:
 def speaks() -> bool:
     """Is this the process that tells the user? Under torchrun the first rank is."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def listen() -> None:
+    """What the library has to say goes to stderr, a line each; a program calls this once."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log = logging.getLogger("elbowroom")
+    log.setLevel(logging.INFO if speaks() else logging.ERROR)
+    log.handlers = [handler]  # once, also where a test calls main many times
+    warnings.formatwarning = _EachOnce()
+
+
+class _EachOnce:
+    """A warning as a line for people, without file and code; one that was said is not repeated."""
+
+    def __init__(self) -> None:
+        self.said: set[str] = set()
+
+    def __call__(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        line: str | None = None,  # of code
+    ) -> str:
+        words = f"warning: {message}\n"
+        if category is not UserWarning:
+            words = f"{filename}:{lineno}: {category.__name__}: {message}\n"
+        if words in self.said:
+            return ""
+        self.said.add(words)
+        return words
 
 
 def in_detail() -> None:

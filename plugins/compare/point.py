@@ -47,6 +47,7 @@ from elbowroom import (
     to_plain,
     train,
 )
+from elbowroom.cli import in_detail, listen
 
 from .shared_training import adopt, can_adopt
 
@@ -308,4 +309,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    listen()
+    in_detail()  # its output is the point's log
     sys.exit(main(sys.argv[1:]))
