@@ -85,6 +85,8 @@ class Comparison:
         reference = self.protocol.reference
         if reference is not None and not Path(reference).expanduser().is_file():
             raise ConfigError(f"--reference {reference}: there is no such file")
+        if self.protocol.metrics:
+            self.protocol.build()  # a slip among them would be found only after training
         for unwanted in self.skip:
             for key, value in unwanted.items():
                 if not any(axis.key == key and value in axis.values for axis in self.axes):

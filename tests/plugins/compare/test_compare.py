@@ -603,6 +603,14 @@ def test_a_slip_in_one_value_is_refused_before_anything_is_trained(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("metric", ["bpd", "fidd", "{name: kid, blok: 3}"])
+def test_a_slip_among_the_metrics_is_refused_before_anything_is_trained(tmp_path, metric):
+    """One that is named twice, is not there, or has no such option."""
+    ran = command(tmp_path, "--vary", "weighting=elbo,fm", "--metric", metric, "--dry-run")
+    assert ran.code == 2 and "metric" in ran.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_command_ends_with_a_table_and_files(tmp_path):
     """Points run as processes; a failed one is shown and makes the exit code 1."""
     (tmp_path / "crash.py").write_text(CRASH)
@@ -613,6 +621,31 @@ def test_the_command_ends_with_a_table_and_files(tmp_path):
         assert words in ran.out, words
     for name in ("results.json", "results.csv", "report.html"):
         assert (tmp_path / "out" / name).stat().st_size > 100
+
+
+WARNS = """
+import logging, warnings
+from elbowroom import Weighting
+
+class Warns(Weighting):
+    def __init__(self):
+        warnings.warn("take care")
+        logging.getLogger("elbowroom.warns").debug("chose this")
+
+    def __call__(self, level):
+        return level.t
+"""
+
+
+def test_a_point_s_log_has_what_train_says(tmp_path):
+    """Warnings in a line without code, and what components choose; the command repeats neither."""
+    (tmp_path / "warns.py").write_text(WARNS)
+    ran = command(tmp_path, "--vary", f"weighting={tmp_path}/warns.py:Warns")
+    assert ran.code == 0, ran.err
+    (log,) = (tmp_path / "out" / "jobs").glob("*/output.txt")
+    lines = log.read_text().splitlines()
+    assert lines.count("warning: take care") == 1 and "chose this" in lines
+    assert "chose this" not in ran.err and ran.err.count("take care") <= 1
 
 
 def test_equal_protocols_compare_equal():
