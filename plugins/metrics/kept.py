@@ -42,7 +42,8 @@ class Kept:
         try:
             with safe_open(self.path, framework="pt") as file:
                 about = json.loads(file.metadata()["about"])
-                return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118  # no dict
+                # copies: where numbers lie in memory decides in which order they are summed
+                return {name: file.get_tensor(name).clone() for name in file.keys()}, about  # noqa: SIM118  # no dict
         except (OSError, SafetensorError, KeyError, ValueError, TypeError):
             return None
 
