@@ -134,6 +134,7 @@ def best_by_line(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
 def draw(rows: Sequence[Row], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FormatStrFormatter
 
     figure = Figure(figsize=(10, 4), layout="constrained")
     FigureCanvasAgg(figure)
@@ -151,6 +152,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
                 label=" · ".join(line),
             )
         panel.set_xscale("log")
+        for which in (panel.xaxis.set_major_formatter, panel.xaxis.set_minor_formatter):
+            which(FormatStrFormatter("%g"))
         panel.set_xlabel("operations of the training, TFLOP")
         panel.set_ylabel(COLUMNS[name][0])
         panel.grid(alpha=0.25, which="both")

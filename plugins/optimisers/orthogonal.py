@@ -51,19 +51,19 @@ class OrthogonalSteps(torch.optim.Optimizer):
                 self._move(alike, group)
         return loss
 
-    def _move(self, alike: Sequence[nn.Parameter], group: dict[str, Any]) -> None:
+    def _move(self, alike: list[Tensor], group: dict[str, Any]) -> None:
         gradients = [p.grad for p in alike if p.grad is not None]
         momenta = [self._momentum(p) for p in alike]
         torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
         if group["nesterov"]:
-            momenta = torch._foreach_lerp(gradients, momenta, group["momentum"])
+            momenta = list(torch._foreach_lerp(gradients, momenta, group["momentum"]))
         along = polar(torch.stack([m.flatten(1) for m in momenta]), group["rounds"])
         rate = group["lr"]
         torch._foreach_mul_(alike, 1 - rate * group["weight_decay"])
         steps = [step.view_as(p) for step, p in zip(along.unbind(), alike, strict=True)]
         torch._foreach_add_(alike, steps, alpha=-rate * 0.2 * math.sqrt(max(along.shape[1:])))
 
-    def _momentum(self, p: nn.Parameter) -> Tensor:
+    def _momentum(self, p: Tensor) -> Tensor:
         state = self.state[p]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(p)
@@ -83,8 +83,9 @@ def polar(matrices: Tensor, rounds: int) -> Tensor:
     return (x.mT if tall else x).to(matrices.dtype)
 
 
-def _by_shape(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    found: dict[tuple[Any, ...], list[nn.Parameter]] = {}
+def _by_shape(parameters: Sequence[nn.Parameter]) -> Iterator[list[Tensor]]:
+    """Those that have a gradient, in lists of one shape."""
+    found: dict[tuple[Any, ...], list[Tensor]] = {}
     for p in parameters:
         if p.grad is not None:
             found.setdefault((tuple(p.shape), p.device, p.dtype), []).append(p)
