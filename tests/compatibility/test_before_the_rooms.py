@@ -68,14 +68,19 @@ def test_a_run_measures_what_it_measured(run):
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_goes_on_to_the_same_end(run, tmp_path):
-    """Weights, optimiser, averages, examples, noise and dropout: all go on where they were."""
+    """Weights, optimiser, averages, examples, noise and dropout: all go on where they were.
+
+    Up to the order in which a machine sums: others end 1 to 4 % of the way apart, since AdamW makes
+    full steps of gradients that are next to nothing. Momenta, noise or dropout that do not go on
+    are 13 % and more.
+    """
     folder = shutil.copytree(THEN / run, tmp_path / run)
     (begun,) = (folder / "checkpoints").iterdir()
     begun = load_file(begun / "ema.safetensors")
     er.resume(folder, device="cpu", without=("tensorboard", "console"))
     final = max((folder / "checkpoints").iterdir())
     then = load_file(THEN / "expected" / run / "ema.safetensors")
-    assert distance(load_file(final / "ema.safetensors"), then) < 0.01 * distance(begun, then)
+    assert distance(load_file(final / "ema.safetensors"), then) < 0.07 * distance(begun, then)
     for row, old in zip(
         rows(folder / "log.jsonl"), rows(THEN / "expected" / run / "log.jsonl"), strict=True
     ):
