@@ -106,6 +106,10 @@ class Sampler(ABC):
             raise AnswerError(f"{type(self).__name__} ended its path without samples")
         return Samples(end.x, end.calls)
 
+    def count_steps(self, model: Model) -> int:
+        """How many of its ``steps`` the grid takes."""
+        return min(self.steps, len(self.grid.times(self.steps, model.schedule)) - 1)
+
     def levels(self, model: Model) -> Level:
         """The levels of the grid, [T + 1] float64, from noise to data; T is at most ``steps``."""
         t = self.grid.times(self.steps, model.schedule)

@@ -108,7 +108,8 @@ class Measuring:
     def _show_own(self, chunks: Chunks) -> tuple[float, int, float]:
         """Draw and show the chunks of this rank: network calls, samples, seconds."""
         assert self.model.sampler is not None
-        firsts, steps = chunks.firsts(*self.subject.part), self.model.sampler.steps
+        firsts = chunks.firsts(*self.subject.part)
+        steps = self.model.sampler.count_steps(self.model)
         whole = self._seen_on_the_first()
         to_send: list[Mapping[str, Tensor]] = []
         key = "" if self.shards is None else self.shards.key(chunks)
@@ -116,7 +117,7 @@ class Measuring:
         mine = min(len(firsts) * chunks.batch_size, chunks.count - firsts.start)
 
         def watch(first: int, frame: Frame) -> None:
-            done = first - firsts.start + len(frame.z) * frame.step // steps
+            done = first - firsts.start + len(frame.z) * min(frame.step, steps) // steps
             self.progress("drawing samples", done, mine)
 
         for name in self._looking():
@@ -218,7 +219,8 @@ class Measuring:
         if metric.uses_samples:
             assert sampler is not None, "samples were drawn"
             said["samples"] = asked.samples
-            said["sampler"] = f"{type(sampler).__name__.lower()}, {sampler.steps} steps"
+            steps = sampler.count_steps(self.model)
+            said["sampler"] = f"{type(sampler).__name__.lower()}, {steps} steps"
             if self.subject.data.spec.classes is not None:
                 said["labels"] = "as often as in test"
         said["seed"] = asked.seed

@@ -238,7 +238,8 @@ def _used(loaded: Loaded, asked: Mapping[str, Any]) -> dict[str, Any]:
     config, sampler = loaded.parts.config, loaded.model.sampler
     assert config.sampler is not None and sampler is not None, "samples were drawn"
     run = {"run": str(loaded.folder.path), "step": loaded.checkpoint.step, "ema": config.train.ema}
-    return {**run, "sampler": config.sampler.name, "steps": sampler.steps, **asked}
+    steps = sampler.count_steps(loaded.model)
+    return {**run, "sampler": config.sampler.name, "steps": steps, **asked}
 
 
 def _captions(data: DataSpec, labels: Sequence[int] | None) -> list[str] | None:

@@ -64,11 +64,11 @@ class OrthogonalSteps(torch.optim.Optimizer):
         torch._foreach_add_(alike, steps, alpha=-rate * 0.2 * math.sqrt(max(along.shape[1:])))
 
     def _momentum(self, p: Tensor) -> Tensor:
-        state = self.state[p]
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = torch.zeros_like(p)
-        found: Tensor = state["momentum_buffer"]
-        return found
+        """The only thing that is kept: what another optimiser left of an older run goes."""
+        found: Tensor | None = self.state[p].get("momentum_buffer")
+        self.state[p] = {"momentum_buffer": torch.zeros_like(p) if found is None else found}
+        momentum: Tensor = self.state[p]["momentum_buffer"]
+        return momentum
 
 
 def polar(matrices: Tensor, rounds: int) -> Tensor:

@@ -60,7 +60,8 @@ class Heun(SteppingSampler):
 
     def _churned(self, path: Trajectory, y: Tensor, step: Step) -> tuple[Tensor, Level]:
         """y and its level with some noise added."""
-        gamma = min(self.churn / self.steps, math.sqrt(2) - 1)
+        assert step.count is not None, "all samples walk together"
+        gamma = min(self.churn / (step.count + 1), math.sqrt(2) - 1)  # and the last, to sigma = 0
         sigma = _sigma(step.level)
         most = math.inf if self.churn_max is None else self.churn_max
         inside = (sigma >= self.churn_min) & (sigma <= most)

@@ -29,13 +29,15 @@ def best_within(table: Tensor, calls: Tensor, budget: float, steps: int) -> list
     """
     nearly_free = 1e-12 * float(table[0, -1])  # of equally good ways the one of fewer calls
     inside, beyond = [0, len(table) - 1], _at_price(nearly_free, table, calls, steps)
+    budget = max(budget, _sum(calls, inside))
     while _sum(calls, beyond) > budget:
         spared = _sum(calls, beyond) - _sum(calls, inside)
         price = (_sum(table, inside) - _sum(table, beyond)) / spared
         found = _at_price(price, table, calls, steps)
         whole = table + price * calls
-        if _sum(whole, found) >= _sum(whole, inside) * (1 - 1e-12):  # no grid is below the line
-            return inside
+        below = _sum(whole, inside) - _sum(whole, found)
+        if found in (inside, beyond) or below <= 1e-12 * _sum(whole, inside):
+            return inside  # no grid is below the line
         if _sum(calls, found) <= budget:
             inside = found
         else:

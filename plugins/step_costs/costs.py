@@ -32,6 +32,11 @@ import torch
 from elbowroom import ElbowroomError, Process, Schedule, is_count, is_number
 from torch import Tensor
 
+MOST_LEVELS = 2048
+"""A table of the costs between more levels takes minutes to search."""
+
+_MOST_TOKENS, _LARGEST = 2**40, 1e200  # beyond them numbers run over
+
 
 @attrs.frozen(eq=False)
 class StepCosts:
@@ -129,7 +134,7 @@ class StepCosts:
         known = {field.name for field in attrs.fields(cls)}
         given = {name: _tensor(record[name], name) for name in (known & record.keys()) - {"tokens"}}
         tokens = record.get("tokens")
-        if tokens is not None and not (is_count(tokens) and tokens > 0):
+        if tokens is not None and not (is_count(tokens) and 0 < tokens <= _MOST_TOKENS):
             raise ElbowroomError("its curve has tokens that cannot be counted")
         found = cls(**given, tokens=tokens) if "log_snr" in given else None
         if found is None or not found._whole():
@@ -137,13 +142,16 @@ class StepCosts:
         return found
 
     def _whole(self) -> bool:
+        """Levels that rise, as many costs as they have steps, and none of them negative."""
         n = len(self.log_snr) - 1
-        rises = self.log_snr.ndim == 1 and n >= 1 and bool((self.log_snr.diff() > 0).all())
+        if not 1 <= n <= MOST_LEVELS or not _rises(self.log_snr, n + 1):
+            return False
         if self.measured is not None:
-            return rises and self.measured.shape == (n + 1, n + 1)
+            return _costs(self.measured, n + 1, n + 1)
         if self.coordinate is None or self.slope is None or self.error is None:
             return False
-        return rises and len(self.coordinate) == n + 1 and len(self.slope) == len(self.error) == n
+        known = _costs(self.slope, n) and _costs(self.error, n)
+        return known and _rises(self.coordinate, n + 1)
 
 
 def coordinate_of(process: Process, log_snr: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,10 +189,18 @@ def _interpolated(places: Tensor, values: Tensor, at: Tensor) -> Tensor:
     return torch.lerp(values[above - 1], values[above], part)
 
 
+def _rises(values: Tensor, *shape: int) -> bool:
+    return values.shape == shape and bool(values.isfinite().all() and (values.diff() > 0).all())
+
+
+def _costs(values: Tensor, *shape: int) -> bool:
+    return values.shape == shape and bool(values.isfinite().all() and (values >= 0).all())
+
+
 def _tensor(given: Any, name: str) -> Tensor:
     rows = given if isinstance(given, list) else [None]
     flat = [one for row in rows for one in (row if isinstance(row, list) else [row])]
     even = len({len(row) if isinstance(row, list) else -1 for row in rows}) == 1
-    if not even or not all(is_number(one) for one in flat):
+    if not even or not all(is_number(one) and abs(one) < _LARGEST for one in flat):
         raise ElbowroomError(f"its curve has a {name} that cannot be one")
     return torch.tensor(given, dtype=torch.float64)

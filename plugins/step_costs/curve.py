@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 import torch
+from attrs.validators import and_, ge, le
 from elbowroom import (
     Display,
     ElbowroomError,
@@ -32,7 +33,7 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from .costs import StepCosts, coordinate_of, has_price
+from .costs import MOST_LEVELS, StepCosts, coordinate_of, has_price
 
 _STEP = 2**31 - 3  # a step that nothing else asks for
 
@@ -49,8 +50,8 @@ class Curve(Metric):
     }
 
     split: Literal["train", "validation"] = "validation"
-    levels: int = attrs.field(default=256, validator=attrs.validators.ge(2))
-    looks: int = attrs.field(default=64, validator=attrs.validators.ge(2))  # a level
+    levels: int = attrs.field(default=256, validator=and_(ge(2), le(MOST_LEVELS)))
+    looks: int = attrs.field(default=64, validator=ge(2))  # a level
 
     _subject: Subject = attrs.field(init=False, repr=False)
     _costs: StepCosts | None = attrs.field(default=None, init=False, repr=False)

@@ -15,6 +15,7 @@ masked processes take them in event-driven sampling, by ``ancestral`` and ``top-
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 
@@ -78,7 +79,8 @@ def best_times_within(costs: StepCosts, calls: float, steps: int, schedule: Sche
     costs = costs.monotone().within(schedule)
     n, least = len(costs.log_snr) - 1, costs.expected_calls([0, len(costs.log_snr) - 1])
     if calls < least:
-        raise ElbowroomError(f"sampler.grid.calls: {calls:g}, and one step takes {least:.4g}")
+        enough = math.ceil(1e4 * least) / 1e4
+        raise ElbowroomError(f"sampler.grid.calls: {calls:g}, and one step takes {enough:g}")
     tables = (costs.table(), costs.calls())
     each = [table.numpy().tobytes() for table in tables]
     return _times(

@@ -155,6 +155,18 @@ def test_filters_move_as_the_matrix_they_are():
     assert torch.equal(idle, torch.ones_like(idle))
 
 
+def test_what_another_optimiser_left_is_not_kept():
+    """An older run had AdamW's moments for its filters: they go at the first step."""
+    weight = torch.nn.Parameter(torch.ones(3, 3))
+    steps = OrthogonalSteps(
+        [weight], lr=0.1, weight_decay=0.0, momentum=0.9, nesterov=True, rounds=5
+    )
+    steps.state[weight].update(exp_avg=torch.ones(3, 3), step=torch.tensor(7.0))
+    weight.grad = torch.eye(3)
+    steps.step()
+    assert set(steps.state[weight]) == {"momentum_buffer"}
+
+
 def test_vectors_cannot_move_along_orthogonal_matrices():
     with pytest.raises(ValueError, match=r"not for \[\(3,\)\]"):
         OrthogonalSteps(

@@ -193,3 +193,49 @@ def test_what_cannot_be_counted_is_refused(tmp_path):
         with pytest.raises(ElbowroomError, match="tokens"):
             StepCosts.of_record(record)
     assert StepCosts.of_record(smooth_costs().record()).tokens == 64
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"slope": [math.nan] + [1.0] * 63},
+        {"slope": [math.inf] + [1.0] * 63},
+        {"slope": [-1.0] * 64},
+        {"slope": [[1.0]] * 64},
+        {"slope": [10**400] + [1.0] * 63},
+        {"error": [math.nan] * 64},
+        {"coordinate": [[float(k)] for k in range(65)]},
+        {"coordinate": [1.0] * 65},
+        {"log_snr": [[float(k)] for k in range(65)]},
+        {"tokens": 10**30},
+        {"log_snr": list(range(5000)), "coordinate": list(range(5000)), "slope": [1.0] * 4999},
+    ],
+    ids=", ".join,
+)
+def test_a_damaged_curve_is_refused_in_a_sentence(tmp_path, changes):
+    """Whatever a stranger wrote into the file: no grid is made of it, and nothing runs for ever."""
+    path = tmp_path / "figures.json"
+    record = {**smooth_costs().record(), **changes}
+    path.write_text(json.dumps({"details": {"curve": record}}))
+    for grid in (Tightest(str(path)), Tightest(str(path), calls=6.5)):
+        with pytest.raises(ElbowroomError, match=r"sampler\.grid\.curve: .*its curve"):
+            grid.times(8, Linear())
+
+
+@given(st.integers(0, 1000), st.sampled_from([0.0, 1e-320, 1e-12, 1e12]))
+def test_it_ends_for_every_table(seed, scale):
+    """Costs that are nothing, next to nothing or negative too."""
+    costs = random_costs(seed)
+    for shift in (0.0, -2.0):
+        table = attrs.evolve(costs, slope=scale * (costs.slope + shift)).table()
+        for budget in (0.0, 1.0, 2.5, 6.5):
+            nodes = best_within(table, costs.calls(), budget, LEVELS)
+            assert nodes[0] == 0 and nodes[-1] == LEVELS
+
+
+def test_the_least_budget_is_told_so_that_it_is_taken(tmp_path):
+    """Rounded up: who copies the number from the refusal gets a grid."""
+    path = written(tmp_path, smooth_costs())
+    with pytest.raises(ElbowroomError) as refused:
+        Tightest(path, calls=1).times(8, Linear())
+    assert len(Tightest(path, calls=float(str(refused.value).split()[-1])).times(8, Linear())) >= 2
