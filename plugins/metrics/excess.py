@@ -17,6 +17,11 @@ what the ends of the schedule cost both. The optimum (``optimum.py``) is that of
 The levels are cut into cells that are even on a schedule half the model's own and half even over
 lambda; ``looks`` in each have times drawn in it. What is lost in each cell, in bits/dim, is kept in
 the evaluation's file with its standard error: ``network``, ``optimum``, ``excess``.
+
+A standard error is what another split of this size, with other noise, would change. Looks repeat
+the split's examples, so those of one example are added up before they are squared
+(:func:`variance`). Where network and optimum are asked about different examples their variances
+are added.
 """
 
 from __future__ import annotations
@@ -105,25 +110,40 @@ class Excess(Metric):
         self._bits = torch.cat([state["bits"] for state in states], 1)
 
     def compute(self) -> dict[str, Measurement]:
-        curve = self.details()
-        error = math.sqrt(sum(one**2 for one in curve["error"]))
+        excess, error = sum(self.details()["excess"]), self._error(slice(None))
         name = f"excess_bits_per_dim{'' if self._paired else '_at_most'}"
-        return {name: Measurement(sum(curve["excess"]), error, "lower", of=self._protocol())}
+        return {name: Measurement(excess, error, "lower", of=self._protocol())}
 
-    def details(self) -> dict[str, list[float]]:
-        """Bits/dim lost in each cell, from noise to data."""
-        if self._bits is None:
-            self._bits = self._part((0, 1))
-        each = self._bits.view(2, self.levels, self.looks)
+    def details(self) -> dict[str, list[Any]]:
+        """Bits/dim lost in each cell, from noise to data; of a single example there is no error."""
+        each = self._lost_by_each()
         middle = self._level(torch.arange(self.levels) + 0.5)
         curve = {
             "log_snr": middle.log_snr,
             "network": each[0].mean(1),
             "optimum": each[1].mean(1),
             "excess": (each[0] - each[1]).mean(1),
-            "error": (each[0] - each[1]).std(1) / math.sqrt(self.looks),
         }
-        return {name: values.tolist() for name, values in curve.items()}
+        errors = [self._error(slice(cell, cell + 1)) for cell in range(self.levels)]
+        return {**{name: values.tolist() for name, values in curve.items()}, "error": errors}
+
+    def _lost_by_each(self) -> Tensor:
+        """[2, levels, looks] bits/dim that network and optimum lose."""
+        if self._bits is None:
+            self._bits = self._part((0, 1))
+        return self._bits.view(2, self.levels, self.looks)
+
+    def _error(self, cells: slice) -> float | None:
+        """Standard error of the excess in some cells."""
+        network, optimum = self._lost_by_each()[:, cells]
+        numbers = torch.arange(self.levels * self.looks).view(self.levels, self.looks)[cells]
+        asked, known = (self._rows(numbers, of) for of in (self._of_network, self._of_optimum))
+        found = (
+            variance(network - optimum, asked)
+            if self._paired
+            else variance(network, asked) + variance(optimum, known)
+        )
+        return math.sqrt(found) if math.isfinite(found) else None
 
     def _protocol(self) -> dict[str, Any]:
         count = len(self._optimum.states)
@@ -165,14 +185,18 @@ class Excess(Metric):
         subject, total = self._subject, self.levels * self.looks
         assert subject.model is not None
         process, device = subject.model.process, subject.device
-        order = permute(numbers, total, subject.seed, _STEP)
-        batch = of.split.take(of.rows[order % len(of.rows)])
+        batch = of.split.take(self._rows(numbers, of))
         x = process.encode(batch.x.to(device))
         y = None if batch.y is None else batch.y.to(device)
         noise = Noise(subject.seed, numbers, total, _STEP)
         at = self._level(numbers // self.looks + noise.uniform("time")).over(x, torch.float32)
         noise = attrs.evolve(noise, positions=numbers.to(device))
         return x, y, process.corrupt(x, at, noise), at
+
+    def _rows(self, numbers: Tensor, of: Examples) -> Tensor:
+        """Which example each look is at."""
+        order = permute(numbers, self.levels * self.looks, self._subject.seed, _STEP)
+        return of.rows[order % len(of.rows)]
 
     def _level(self, place: Tensor) -> Level:
         """At a place 0 .. levels among the cells, from noise to data."""
@@ -187,3 +211,18 @@ class Excess(Metric):
         plain = self._subject.model.process.plain_loss(x, z, prediction, at)
         nats = (at.elbo_weight * plain).flatten(1).sum(1).double() / self.levels
         return nats / (self._subject.data.spec.dims * math.log(2))
+
+
+def variance(values: Tensor, example: Tensor) -> float:
+    """Of the sum of the C means of ``values`` [C, L], where looks at one ``example`` [C, L] repeat.
+
+        n/(n - 1)  sum over examples i of [ sum over looks k at i of (v_k - mean of its cell)/L ]^2
+
+    n/(n - 1) puts back what the means take away: as many examples as a cell can have. Infinite for
+    one example, which says nothing of others.
+    """
+    residual = (values - values.mean(1, keepdim=True)) / values.shape[1]
+    which = example.unique(return_inverse=True)[1]
+    each = torch.bincount(which.flatten(), residual.flatten())  # [examples]
+    n = min(len(each), values.shape[1])
+    return float(each.square().sum()) * n / (n - 1) if n > 1 else math.inf

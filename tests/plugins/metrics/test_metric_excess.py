@@ -218,6 +218,59 @@ def test_against_training_examples_it_is_at_most():
     assert sum(own.details()["optimum"]) == pytest.approx(entropy, rel=0.05)
 
 
+@attrs.frozen(eq=False)
+class Drawn(Dataset):
+    """Every split is drawn anew, and so few that looks repeat them."""
+
+    seed: int
+    known: bool
+    count: int = 30
+
+    @property
+    def spec(self):
+        return TOY.spec
+
+    def split(self, name):
+        draw = torch.Generator().manual_seed(1000 * self.seed + len(name))
+        return Rows(
+            TOY.states[torch.multinomial(TOY.probabilities, self.count, True, generator=draw)]
+        )
+
+    def distribution(self):
+        return TOY.distribution() if self.known else None
+
+
+def by_halves(z, level):
+    """A guess that suits some values far better than others."""
+    return CategoricalPrediction(torch.tensor([2.0, 0.0, -2.0]).expand(*z.shape, 3))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_standard_errors_cover_what_other_examples_change(known):
+    """On splits drawn anew the excess, and that of each cell, spreads by its standard error."""
+    model, found, curves = Model(*PROCESSES["masked"], by_halves), [], []
+    for seed in range(80):
+        metric = prepared(model, Drawn(seed, known), levels=4, looks=120, seed=seed)
+        found += metric.compute().values()
+        curves.append(metric.details())
+    spread = torch.tensor([one.value for one in found]).std().item()
+    told = sum(one.standard_error for one in found) / len(found)
+    assert 0.8 < spread / told < 1.25
+    for spread, told in zip(
+        torch.tensor([one["excess"] for one in curves]).std(0),
+        torch.tensor([one["error"] for one in curves]).mean(0),
+        strict=True,
+    ):
+        assert 0.75 < spread / told < 1.3
+
+
+def test_a_single_example_says_nothing_of_others():
+    """There is a figure, and no error of it."""
+    metric = prepared(Model(*PROCESSES["masked"], clueless), Drawn(0, True, 1), levels=2, looks=20)
+    assert metric.compute()["excess_bits_per_dim"].standard_error is None
+    assert metric.details()["error"] == [None, None]
+
+
 def test_fewer_training_examples_say_less():
     """``limit`` takes some of them: a looser bound, never a wrong one."""
     model = Model(*PROCESSES["masked"], clueless)
