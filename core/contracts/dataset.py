@@ -169,8 +169,13 @@ class Dataset(ABC):
     def split(self, name: str) -> Split:
         """``train``, ``validation`` or ``test``; each always the same examples."""
 
-    def distribution(self) -> tuple[Tensor, Tensor] | None:
-        """Every state [S, *shape] and its probability [S] float64, where they are known."""
+    def distribution(self) -> tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor] | None:
+        """Every state [S, *shape] and its probability [S] float64, where they are known.
+
+        Of data with labels also the label [S] of each: a state that may have several labels is
+        there once for each, with the probability of both. Without it nothing is known of x given
+        its label, and what asks for that does not use it.
+        """
         return None
 
     def units(self, split: str) -> Mapping[str, float]:

@@ -7,7 +7,8 @@ A loss by level says little by itself: much of it no network can avoid. What it 
 and its integral is the bound less the bound of the exact denoiser: bits/dim less the entropy, up to
 what the ends of the schedule cost both. The optimum (``optimum.py``) is that of
 
-    the data's distribution, where the data set knows it (``toy``): the excess itself
+    the data's distribution, where the data set knows it (``toy``), and the label's where a network
+        is told labels: the excess itself
     the training examples, for looks at these (``split: train``): what more this network could learn
         of them by heart
     the training examples, for looks at others: the excess at most, since the best loss on some
@@ -34,6 +35,7 @@ import attrs
 import torch
 from attrs.validators import ge
 from elbowroom import (
+    Dataset,
     Display,
     ElbowroomError,
     Level,
@@ -86,13 +88,12 @@ class Excess(Metric):
         if subject.model is None:
             raise ElbowroomError("excess: there is no model whose loss could be measured")
         self._subject, self._bits = subject, None
-        known, split, train = (
-            subject.data.distribution(),
-            *map(subject.data.split, (self.split, "train")),
-        )
-        for name, part in ((self.split, split), ("train", train if known is None else split)):
-            if not len(part):
-                raise ElbowroomError(f"excess: the {name} split is empty")
+        split, train = map(subject.data.split, (self.split, "train"))
+        if not len(split):
+            raise ElbowroomError(f"excess: the {self.split} split is empty")
+        known = distribution(subject.data, split)
+        if known is None and not len(train):
+            raise ElbowroomError("excess: the train split is empty")
         self._of_network = self._of_optimum = Examples(split, torch.arange(len(split)))
         if known is not None:
             self._optimum = Optimum(*(part.to(subject.device) for part in known))
@@ -146,12 +147,11 @@ class Excess(Metric):
         return math.sqrt(found) if math.isfinite(found) else None
 
     def _protocol(self) -> dict[str, Any]:
-        count = len(self._optimum.states)
-        known = self._subject.data.distribution() is not None
+        count, split = len(self._optimum.states), self._of_network.split
+        known = distribution(self._subject.data, split) is not None
         against = "the distribution" if known else f"{count} train examples"
         of = {"split": self.split, "against": against, "levels": self.levels, "looks": self.looks}
-        labelled = self._of_network.split.take(torch.arange(1)).y is not None
-        return {**of, "given": "the label"} if labelled else of
+        return {**of, "given": "the label"} if has_labels(split) else of
 
     # -- looks: number k is in cell k // looks
 
@@ -211,6 +211,20 @@ class Excess(Metric):
         plain = self._subject.model.process.plain_loss(x, z, prediction, at)
         nats = (at.elbo_weight * plain).flatten(1).sum(1).double() / self.levels
         return nats / (self._subject.data.spec.dims * math.log(2))
+
+
+def has_labels(split: Split) -> bool:
+    """Is the network told a label?"""
+    return split.take(torch.arange(1)).y is not None
+
+
+def distribution(data: Dataset, split: Split) -> tuple[Tensor, ...] | None:
+    """The data's, where it is known; of a split with labels only one that tells them too.
+
+    An optimum that is not told the label would lose more than a network that is.
+    """
+    known = data.distribution()
+    return None if known is None or (has_labels(split) and len(known) < 3) else known
 
 
 def variance(values: Tensor, example: Tensor) -> float:

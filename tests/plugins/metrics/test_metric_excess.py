@@ -303,6 +303,40 @@ def test_a_label_is_known_to_the_optimum_too():
     assert less == pytest.approx(told, rel=0.25)
 
 
+@pytest.mark.parametrize("tells", [False, True])
+def test_a_distribution_of_labelled_data_is_used_if_it_tells_labels(tells):
+    """Otherwise a network that is told the label would do better than the best possible."""
+
+    @attrs.frozen(eq=False)
+    class Labelled(Pictures):
+        def distribution(self):
+            known = TOY.distribution()
+            return (*known, TOY.states[:, 0]) if tells else known
+
+    data = Labelled(60, labelled=True)
+    first = TOY.states[:, 0]
+    given = [
+        TableOracle(TOY.states[first == y], p / p.sum())
+        for y, p in ((y, TOY.probabilities[first == y]) for y in range(3))
+    ]
+
+    class Told(Model):
+        """The exact denoiser given the label."""
+
+        def predict(self, z, level, cond):
+            logits = torch.stack([one.predict(self.process)(z, level).logits for one in given])
+            return CategoricalPrediction(logits[cond, torch.arange(len(z))])
+
+    metric = prepared(Told(*PROCESSES["masked"], spec=data.spec), data, levels=6, looks=100)
+    ((name, found),) = metric.compute().items()
+    if tells:
+        assert (name, found.of["against"]) == ("excess_bits_per_dim", "the distribution")
+        assert max(map(abs, metric.details()["excess"])) < 1e-5
+    else:
+        assert name == "excess_bits_per_dim_at_most" and found.value > -3 * found.standard_error
+        assert found.of["against"] == "60 train examples"
+
+
 @pytest.mark.parametrize("name", PROCESSES)
 @pytest.mark.parametrize("at_once", [1, 50, 2**22])
 def test_the_optimum_is_the_oracle_however_it_is_split(name, at_once, monkeypatch):
