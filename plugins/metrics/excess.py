@@ -174,10 +174,10 @@ class Excess(Metric):
         model = self._subject.model
         assert model is not None
         x, y, z, at = self._asked(numbers, self._of_network)
-        network = self._lost(x, z, model.predict(z, at, y), at)
+        network = self._bits_of(model.process.plain_loss(x, z, model.predict(z, at, y), at), at)
         if not self._paired:
             x, y, z, at = self._asked(numbers, self._of_optimum)
-        optimum = self._lost(x, z, self._optimum.predict(model.process, z, at, y), at)
+        optimum = self._bits_of(self._optimum.plain_loss(model.process, x, z, at, y), at)
         return torch.stack([network, optimum]).cpu()
 
     def _asked(self, numbers: Tensor, of: Examples) -> tuple[Tensor, Tensor | None, Tensor, Level]:
@@ -205,10 +205,8 @@ class Excess(Metric):
         looks = Looks(model, self._of_network.split, self._of_network.rows[:1], 1, 0, 0, "cpu")
         return Level.of(1 - place.double() / self.levels, looks.schedule, model.process)
 
-    def _lost(self, x: Tensor, z: Tensor, prediction: Any, at: Level) -> Tensor:
-        """[B] bits/dim in its cell, by each look."""
-        assert self._subject.model is not None
-        plain = self._subject.model.process.plain_loss(x, z, prediction, at)
+    def _bits_of(self, plain: Tensor, at: Level) -> Tensor:
+        """[B] bits/dim that a plain loss [B, *D] is in its cell, by each look."""
         nats = (at.elbo_weight * plain).flatten(1).sum(1).double() / self.levels
         return nats / (self._subject.data.spec.dims * math.log(2))
 

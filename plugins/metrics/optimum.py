@@ -20,15 +20,23 @@ fewer they are the lower it is. For squared errors L*(q_n) is the optimal loss o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import torch
-from elbowroom import Batch, CategoricalPrediction, Level, Process, RealPrediction
+from elbowroom import (
+    Absorbing,
+    Batch,
+    CategoricalPrediction,
+    ElbowroomError,
+    Level,
+    Process,
+    RealPrediction,
+)
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 _AT_ONCE = 2**22  # numbers
+_MOST = 2**26  # numbers in the table of one example
 
 
 @attrs.frozen(eq=False)
@@ -45,42 +53,104 @@ class Optimum:
         even = torch.ones(len(batch), dtype=torch.float64, device=device)
         return cls(batch.x.to(device), even, None if batch.y is None else batch.y.to(device))
 
+    def plain_loss(
+        self, process: Process, x: Tensor, z: Tensor, level: Level, y: Tensor | None
+    ) -> Tensor:
+        """[B, *D] what the best prediction at z loses, where data are x [B, *D], encoded.
+
+        Of a hidden token it is -log of the chance of its own value: no other value's is needed.
+        """
+        posterior = self.posterior(process, z, level, y)
+        if "absorbing" in process.traits:
+            hidden = z == cast("Absorbing", process).mask
+            return -self._chance(process, posterior, x).log().where(hidden, 0.0)
+        found = []
+        for rows in torch.arange(len(z), device=z.device).split(_rows_at_once(process)):
+            at = level.select(rows)
+            best = self._best(process, posterior[rows], z[rows], at)
+            found.append(process.plain_loss(x[rows], z[rows], best, at))
+        return torch.cat(found)
+
     def predict(self, process: Process, z: Tensor, level: Level, y: Tensor | None) -> Any:
         """The best prediction at z [B, *D], for labels y [B]."""
-        posterior = self.posterior(process, z, level, y)
+        return self._best(process, self.posterior(process, z, level, y), z, level)
+
+    def _best(self, process: Process, posterior: Tensor, z: Tensor, level: Level) -> Any:
         if "real" in process.traits:
             mean = posterior @ process.encode(self.states).flatten(1).double()
             return RealPrediction(z, level, given_x=mean.view(z.shape).to(z.dtype))
-        values = process.signature().out_states
-        assert values is not None, "a process over tokens asks for their probabilities"
-        return CategoricalPrediction(self._marginals(posterior, values).log())
+        return CategoricalPrediction(self._marginals(posterior, _values(process)).log())
 
     def posterior(self, process: Process, z: Tensor, level: Level, y: Tensor | None) -> Tensor:
         """q(x | z), [B, S] float64, at levels that broadcast against z."""
         encoded = process.encode(self.states)
-        seen = z.double() if z.is_floating_point() else z
-        parts = encoded.to(seen.dtype).split(max(1, _AT_ONCE // z.numel()))
-        likelihood = torch.cat([_log_likelihood(process, seen, x, level) for x in parts], 1)
+        likelihood = (
+            _log_likelihood_real(z, encoded, level)
+            if "real" in process.traits
+            else _log_likelihood(process, z, encoded.to(z.dtype), level)
+        )
         joint = self.probabilities.log() + likelihood
         if y is not None and self.labels is not None:
             joint = joint.masked_fill(y[:, None] != self.labels, -torch.inf)
         return joint.softmax(1)
 
+    def _chance(self, process: Process, posterior: Tensor, x: Tensor) -> Tensor:
+        """[B, *D] the chance of each token's value in x: the sum of posterior [state has it]."""
+        states, asked = process.encode(self.states).flatten(1), x.flatten(1)
+        found = posterior.new_zeros(asked.shape)
+        for pairs in (posterior > 0).nonzero().split(max(1, _AT_ONCE // asked.shape[1])):
+            row, state = pairs.unbind(1)
+            each = posterior[row, state, None] * (states[state] == asked[row])
+            found.index_add_(0, row, each)
+        return found.view(x.shape)
+
     def _marginals(self, posterior: Tensor, values: int) -> Tensor:
         """[B, *D, V] the chance of each value of each token."""
-        shape = torch.Size((*self.states.shape[1:], values))
-        found = posterior.new_zeros(len(posterior), shape.numel())
-        at_once = max(1, _AT_ONCE // shape.numel())
-        for chance, states in zip(
-            posterior.split(at_once, 1), self.states.split(at_once), strict=True
-        ):
-            found += chance @ one_hot(states.long(), values).flatten(1).double()
-        return found.view(-1, *shape)
+        b, tokens = len(posterior), self.states.flatten(1).long().T  # [D, S]
+        found = posterior.new_zeros(b, len(tokens), values)
+        found.scatter_add_(
+            2, tokens.expand(b, -1, -1), posterior[:, None].expand(-1, len(tokens), -1)
+        )
+        return found.view(b, *self.states.shape[1:], values)
+
+
+def _values(process: Process) -> int:
+    """V"""
+    values = process.signature().out_states
+    assert values is not None, "a process over tokens asks for their probabilities"
+    return values
+
+
+def _rows_at_once(process: Process) -> int:
+    """Of how many examples the chances of all values may be in memory."""
+    if "real" in process.traits:
+        return _AT_ONCE  # there are none
+    numbers = process.data.dims * _values(process)
+    if numbers > _MOST:
+        raise ElbowroomError(
+            f"excess: {type(process).__name__} asks for the chance of each of {_values(process)} "
+            f"values of {process.data.dims} tokens, {numbers:,} numbers for one example, and "
+            f"{_MOST:,} are the most; of a masked process one for each token is enough"
+        )
+    return max(1, _AT_ONCE // numbers)
+
+
+def _log_likelihood_real(z: Tensor, x: Tensor, level: Level) -> Tensor:
+    """log q(z | x) of every pair, [B, S] float64, up to what x has no part in.
+
+    -|z - a x|^2 / 2 b^2  =  (a/b^2) z x - (a^2/b^2) x^2 / 2 + ...
+    """
+    at = attrs.evolve(level, log_snr=level.log_snr.double())
+    of_z, x = at.share.sqrt() / at.noise_share * z.double(), x.double().flatten(1)
+    return of_z.flatten(1) @ x.T - at.snr.expand(z.shape).flatten(1) @ x.square().T / 2
 
 
 def _log_likelihood(process: Process, z: Tensor, x: Tensor, level: Level) -> Tensor:
     """log q(z | x) of every pair, [B, S] float64."""
-    b, s = len(z), len(x)
-    row = torch.arange(b, device=z.device).repeat_interleave(s)
-    pairs = process.log_likelihood(z[row], x.repeat(b, *[1] * (x.ndim - 1)), level.select(row))
-    return pairs.double().view(b, s)
+    b, found = len(z), []
+    for part in x.split(max(1, _AT_ONCE // z.numel())):
+        row = torch.arange(b, device=z.device).repeat_interleave(len(part))
+        pairs = part.repeat(b, *[1] * (x.ndim - 1))
+        chance = process.log_likelihood(z[row], pairs, level.select(row))
+        found.append(chance.double().view(b, len(part)))
+    return torch.cat(found, 1)

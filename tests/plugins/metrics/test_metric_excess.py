@@ -360,6 +360,51 @@ def test_the_optimum_is_the_oracle_however_it_is_split(name, at_once, monkeypatc
         torch.testing.assert_close(found.logits.exp(), due.logits.exp(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", PROCESSES)
+@pytest.mark.parametrize("at_once", [1, 50, 2**22])
+def test_the_least_loss_is_that_of_the_oracle_however_it_is_split(name, at_once, monkeypatch):
+    """By the chance of the true value alone, by rows of a table or by the mean."""
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    process = PROCESSES[name][0].bind(TOY.spec)
+    x = process.encode(TOY.states[TOY.probabilities.argsort()[-9:]])
+    level = Level.at(torch.linspace(-3, 3, 9, dtype=torch.float64), process).over(x)
+    z = process.corrupt(x, level, Noise.of(0, 9))
+    found = Optimum(TOY.states, TOY.probabilities).plain_loss(process, x, z, level, None)
+    due = process.plain_loss(x, z, TABLE.predict(process)(z, level), level)
+    assert float(due.sum()) > 0.5
+    torch.testing.assert_close(found.double(), due.double(), rtol=1e-5, atol=1e-6)
+
+
+def test_large_pictures_need_no_table_of_values_where_tokens_are_hidden(monkeypatch):
+    """A chance for each token is enough; a process that needs each value's says how many."""
+    states = torch.stack([torch.full((64, 64, 3), value) for value in (7, 7, 200)])
+    best, spec = Optimum(states, torch.ones(3).double()), DataSpec((64, 64, 3), 256)
+    with monkeypatch.context() as patch:
+        patch.delattr(Optimum, "_marginals")
+        process = Masked().bind(spec)
+        z = torch.full((1, 64, 64, 3), process.mask)
+        level = Level.at(torch.zeros(1).double(), process).over(z)
+        lost = best.plain_loss(process, states[:1], z, level, None)
+    torch.testing.assert_close(lost, torch.full_like(lost, math.log(3 / 2)))
+    monkeypatch.setattr(module, "_MOST", 64 * 64 * 3 * 256 - 1)
+    with pytest.raises(ElbowroomError, match="3,145,728 numbers for one example"):
+        best.plain_loss(Uniform().bind(spec), states[:1], states[:1], level, None)
+
+
+def test_gaussian_likelihoods_by_products_are_the_process_s_own():
+    """Up to what the data have no part in, with a level of its own for each element too."""
+    process, draw = Gaussian().bind(DataSpec((4, 5), 256)), torch.Generator().manual_seed(0)
+    states = torch.randint(256, (6, 4, 5), generator=draw)
+    x, best = process.encode(states).double(), Optimum(states, torch.ones(6).double())
+    for lam in (torch.full((6, 1, 1), 12.0), torch.linspace(-9, 9, 120).view(6, 4, 5)):
+        level = Level.at(lam.double(), process)
+        z = process.corrupt(x, level, Noise.of(0, 6))
+        due = [process.log_likelihood(z, one.expand_as(z), level) for one in x]
+        torch.testing.assert_close(
+            best.posterior(process, z, level, None), torch.stack(due, 1).softmax(1)
+        )
+
+
 @pytest.mark.parametrize("data", [TOY, Pictures(50)])
 def test_the_batch_size_and_ranks_change_nothing(data):
     """Looks are keyed by their number; parts of ranks are merged in their order."""
