@@ -21,6 +21,7 @@ smallest pictures, and no number of paths one can afford bounds anything.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
@@ -44,6 +45,8 @@ from .orders import log_weight
 from .tangent import from_above, from_below, mean_of_others, scale_from_others
 
 _STEP = 2**31 - 4  # a step that nothing else asks for
+_MANY = 10_000  # network calls: minutes
+_log = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
@@ -77,6 +80,14 @@ class TwoSided(Metric):
         if not len(subject.data.split(self.split)):
             raise ElbowroomError(f"two-sided: the {self.split} split is empty")
         self._subject, self._log_w = subject, None
+        tokens, batches = subject.data.spec.dims, len(self._batches)
+        each = min(self.steps or tokens, tokens)
+        if each * batches > _MANY:
+            _log.info(
+                "two-sided: %s network calls, %s for each of %s batches; "
+                "its option steps bounds those of a batch, limit the examples",
+                *(f"{count:,}" for count in (each * batches, each, batches)),
+            )
 
     def state(self) -> dict[str, Tensor]:
         """log w of this rank's share of the examples: some in a row."""
@@ -114,11 +125,17 @@ class TwoSided(Metric):
         count = len(self._subject.data.split(self.split))
         return some_of(self.limit, count, self._subject.seed)
 
+    @property
+    def _batches(self) -> Sequence[Tensor]:
+        """Numbers of examples whose paths are asked for together, for any number of ranks."""
+        size = max(1, self._subject.batch_size // self.paths)
+        found: Sequence[Tensor] = torch.arange(len(self._rows)).split(size)
+        return found
+
     @torch.no_grad()
     def _part(self, part: tuple[int, int]) -> Tensor:
         """[K, N] log w of the examples that a rank of so many looks at."""
-        (rank, ranks), size = part, max(1, self._subject.batch_size // self.paths)
-        batches = torch.arange(len(self._rows)).split(size)  # the same for any number of ranks
+        (rank, ranks), batches = part, self._batches
         begin, end = (-(-r * len(batches) // ranks) for r in (rank, rank + 1))
         found = [self._weights(numbers) for numbers in batches[begin:end]]
         return torch.cat([torch.empty(self.paths, 0, dtype=torch.float64), *found], 1)

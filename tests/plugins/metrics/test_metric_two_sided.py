@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 
 import attrs
@@ -295,6 +296,27 @@ def test_it_says_what_it_is_of():
     assert (found.of["paths"], found.of["steps"]) == (2, 4)
     assert 0.1 <= found.of["heaviest"] < 1
     assert measured(limit=4)["bits_per_dim_at_most"].of["steps"] == "one token each"
+
+
+def test_it_says_how_many_calls_it_takes_where_they_are_many(caplog):
+    """64 x 64 x 3 tokens one by one are hours; as many as are asked for are not spoken of."""
+
+    class Large(Table):
+        @property
+        def spec(self):
+            return DataSpec((64, 64, 3), 3)
+
+        def split(self, name):
+            return Rows(torch.zeros(128, 64, 64, 3, dtype=torch.long))
+
+    model = Model(Cosine(eps=0.0))
+    with caplog.at_level(logging.INFO, "elbowroom"):
+        TwoSided(steps=64).prepare(Subject(Large(), model, batch_size=256))
+        assert not caplog.records
+        TwoSided().prepare(Subject(Large(), model, batch_size=256))
+    (said,) = (record.message for record in caplog.records)
+    assert said.startswith("two-sided: 49,152 network calls, 12,288 for each of 4 batches")
+    assert "steps" in said and "limit" in said
 
 
 def test_what_it_cannot_bound_it_refuses():
