@@ -15,6 +15,9 @@ from other examples, or w and c would not be independent.
 
 Both hold in expectation, and draws do not all count alike: where log w varies by several nats few
 draws carry the mean of w/psi, and an upper bound from draws that missed them is too low.
+
+Both are made of the same draws, so they move together, by more than lies between them where draws
+are many: the gap falls as 1/K, and what chance moves both by as 1/sqrt(K) (:func:`draws_error`).
 """
 
 from __future__ import annotations
@@ -30,6 +33,15 @@ _LARGEST = 700.0  # exp of more is no number
 def from_below(log_w: Tensor) -> Tensor:
     """[N] log mean w of draws [K, N]: at most log p on average."""
     return log_w.logsumexp(0) - math.log(len(log_w))
+
+
+def draws_error(log_w: Tensor) -> float:
+    """What other draws [K, N] of w would change the mean over N of log mean w by.
+
+    sqrt(sum over n of var_k(w_k / mean w) / K) / N,        as d log(mean w) = d(mean w)/mean w
+    """
+    ratio = (log_w - from_below(log_w)).exp()
+    return math.sqrt(float(ratio.var(0).sum()) / len(log_w)) / log_w.shape[1]
 
 
 def from_above(log_w: Tensor, log_scale: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""two-sided: between which bits per dimension a masked model's likelihood lies.
+"""two-sided: between which bits per dimension a masked model's likelihood lies, on average.
 
 bits/dim is one side: the ELBO, and how far below it the likelihood lies is not known. A masked
 model's likelihood is a mean over orders in which tokens are uncovered (``orders.py``), so ``paths``
@@ -12,8 +12,11 @@ draws of the order for each example bound it on both sides (``tangent.py``):
 Without ``steps`` it is the model in continuous time, whose ELBO bits/dim is: a network call for
 each token. With ``steps`` it is the model of an ancestral sampler of as many even steps.
 
-Both sides hold on average over the paths, for these examples. ``heaviest`` says how far at_least
-can be trusted: the part of its mean that a single example is, 1/N at best. Near 1 it is no bound.
+Both sides hold on average over the paths, for these examples, and both are made of the same ones:
+``paths_error`` is by how much other paths would move the two together, in bits/dim, and it can be
+more than lies between them. The standard error is that of other examples. ``heaviest`` says how far
+at_least can be trusted: the part of its mean that a single example is, 1/N at best. Near 1 it is no
+bound.
 
 Gaussian steps have no such mixture: their log w varies by sqrt(2 KL), dozens of nats for the
 smallest pictures, and no number of paths one can afford bounds anything.
@@ -42,7 +45,7 @@ from elbowroom import (
 from torch import Tensor
 
 from .orders import log_weight
-from .tangent import from_above, from_below, mean_of_others, scale_from_others
+from .tangent import draws_error, from_above, from_below, mean_of_others, scale_from_others
 
 _STEP = 2**31 - 4  # a step that nothing else asks for
 _MANY = 10_000  # network calls: minutes
@@ -106,18 +109,25 @@ class TwoSided(Metric):
         }
         if self._subject.data.split(self.split).take(torch.arange(1)).y is not None:
             of["given"] = "the label"
-        sure = {**of, "heaviest": float(from_below(log_w - mean_of_others(log_w)).softmax(0).max())}
+        heaviest = float(from_below(log_w - mean_of_others(log_w)).softmax(0).max())
+        noise = {"paths_error": draws_error(log_w) / self._nats_in_a_bit}
+        sure = {**of, "heaviest": heaviest}
         low, high, elbo = from_below(log_w), from_above(log_w, scale), log_w.mean(0)  # [N]
         return {
-            "bits_per_dim_at_most": attrs.evolve(self._bits(-low, of), better="lower"),
-            "bits_per_dim_at_least": self._bits(-high, sure),
+            "bits_per_dim_at_most": attrs.evolve(self._bits(-low, of | noise), better="lower"),
+            "bits_per_dim_at_least": self._bits(-high, sure | noise),
             "bits_per_dim_slack_at_least": self._bits(low - elbo, of),
             "bits_per_dim_slack_at_most": self._bits(high - elbo, sure),
         }
 
     def _bits(self, nats: Tensor, of: dict[str, Any]) -> Measurement:
-        bits = nats / (self._subject.data.spec.dims * math.log(2))  # [N]
+        bits = nats / self._nats_in_a_bit  # [N]
         return Measurement(float(bits.mean()), standard_error(bits[None]), of=of)
+
+    @property
+    def _nats_in_a_bit(self) -> float:
+        """A dimension."""
+        return self._subject.data.spec.dims * math.log(2)
 
     @property
     def _rows(self) -> Tensor:

@@ -250,8 +250,10 @@ def test_many_paths_meet_at_the_likelihood():
     model = Model(Cosine(eps=0.0))
     found = measured(model, paths=192, batch_size=4000)
     due = truth(model, None)
-    low, high = (found[f"bits_per_dim_{side}"].value for side in ("at_least", "at_most"))
-    assert low == pytest.approx(due, abs=2e-3) and high == pytest.approx(due, abs=2e-3)
+    low, high = (found[f"bits_per_dim_{side}"] for side in ("at_least", "at_most"))
+    assert low.of["paths_error"] == high.of["paths_error"] < 1e-3
+    for side in (low, high):
+        assert side.value == pytest.approx(due, abs=2 * side.of["paths_error"])
     gaps = [found[f"bits_per_dim_slack_at_{side}"] for side in ("least", "most")]
     assert all(0.02 < one.value < 0.04 and one.standard_error < 0.003 for one in gaps)
 
@@ -273,6 +275,27 @@ def test_standard_errors_cover_what_other_examples_change():
         spread = torch.tensor([one[name].value for one in found]).std().item()
         told = sum(one[name].standard_error for one in found) / len(found)
         assert 0.75 < spread / told < 1.3, name
+
+
+@pytest.mark.parametrize("steps", [None, 2])
+def test_other_paths_move_both_sides_by_the_error_of_paths(steps):
+    """For the same examples: what all paths say it is, and what both sides spread by over seeds."""
+    model, sides = Model(Cosine(eps=0.0)), ("bits_per_dim_at_most", "bits_per_dim_at_least")
+    found = [measured(model, paths=8, steps=steps, batch_size=8000, seed=k) for k in range(100)]
+    told = sum(one[sides[0]].of["paths_error"] for one in found) / len(found)
+
+    log_w, chance = every_weight(model, steps)
+    x = number(Table().split("test").x)
+    varies = chance @ ((log_w - likelihood(model, steps)).exp() - 1) ** 2  # [27] of w/p
+    assert told == pytest.approx(math.sqrt(varies[x].sum() / 8) / len(x) / BITS, rel=0.05)
+
+    values = torch.tensor([[one[side].value for side in sides] for one in found])  # [100, 2]
+    for spread in values.std(0).tolist():
+        assert 0.8 < spread / told < 1.25
+    due = truth(model, steps)
+    outside = torch.stack([due - values[:, 0], values[:, 1] - due]).amax(0)
+    assert float((outside > 2 * told).double().mean()) < 0.05
+    assert "paths_error" not in found[0]["bits_per_dim_slack_at_least"].of
 
 
 def test_the_batch_size_and_ranks_change_nothing():
