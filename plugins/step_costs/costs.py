@@ -198,7 +198,7 @@ def _costs(values: Tensor, *shape: int) -> bool:
 
 
 def _tensor(given: Any, name: str) -> Tensor:
-    rows = given if isinstance(given, list) else [None]
+    rows: list[Any] = given if isinstance(given, list) else [None]
     flat = [one for row in rows for one in (row if isinstance(row, list) else [row])]
     even = len({len(row) if isinstance(row, list) else -1 for row in rows}) == 1
     if not even or not all(is_number(one) and abs(one) < _LARGEST for one in flat):
