@@ -42,8 +42,7 @@ class Kept:
         try:
             with safe_open(self.path, framework="pt") as file:
                 about = json.loads(file.metadata()["about"])
-                # copies: where numbers lie in memory decides in which order they are summed
-                return {name: file.get_tensor(name).clone() for name in file.keys()}, about  # noqa: SIM118  # no dict
+                return _copied({name: file.get_tensor(name) for name in file.keys()}), about  # noqa: SIM118  # no dict
         except (OSError, SafetensorError, KeyError, ValueError, TypeError):
             return None
 
@@ -73,9 +72,15 @@ def of_real_data(
     kept = Kept.of(Path(file).stem, code_digest(file), *network, digest_of(subject), repr(used))
     if (found := kept.read()) is not None:
         return found[0]
-    made = make()
+    made = _copied(make())
     kept.write(made)
     return made
+
+
+def _copied(tensors: Tensors) -> Tensors:
+    """Where and how numbers lie in memory decides in which order they are summed: always alike."""
+    usual = torch.contiguous_format
+    return {name: tensor.clone(memory_format=usual) for name, tensor in tensors.items()}
 
 
 def code_digest(file: str) -> str:

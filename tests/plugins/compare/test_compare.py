@@ -542,14 +542,15 @@ def test_a_metric_says_how_its_measurements_are_shown():
 
 
 def test_a_comparison_asks_its_metrics_how_to_show_them(tmp_path):
-    """Titles are in the results; metrics that cannot be built say nothing."""
+    """Titles are in the results; a metric that does not exist is refused."""
     asked = displays(Comparison("digits", tmp_path, protocol=PROTOCOL))
     assert asked["bits_per_dim_prior"] == {
         "title": "bits/dim: prior", "shown": "detail", "ranked": True,
     }  # fmt: skip
     assert not asked["neighbours_copied"]["ranked"]
     unknown = EvaluationProtocol(metrics=("no-such-metric",))
-    assert displays(Comparison("digits", tmp_path, protocol=unknown)) == {}
+    with pytest.raises(ConfigError, match="unknown metric 'no-such-metric'"):
+        displays(Comparison("digits", tmp_path, protocol=unknown))
 
 
 def test_the_paper_is_quoted_as_it_stands():
