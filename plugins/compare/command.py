@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -190,6 +191,7 @@ def watching(
 
 _OVER = ("finished", "failed", "interrupted")
 _QUIET = 10.0  # seconds between lines about the same point
+_SILENCE = 30.0  # after so many it is said again where it stands
 
 
 class _Lines:
@@ -199,7 +201,7 @@ class _Lines:
         self._labels, self._err = labels, err
         self._before: dict[str, State] = {}
         self._over: int | None = None
-        self._told: dict[str, float] = {}
+        self._told: dict[str, float] = dict.fromkeys(labels, -math.inf)
         self._began = time.monotonic()
         self._paces: dict[tuple[str, str], Pace] = {}  # of each point at each thing it does
         self._points = Pace()
@@ -210,16 +212,20 @@ class _Lines:
             before = self._before.get(name)
             self._before[name] = state
             left = self._left(name, state)
-            if before == state or state.status == "waiting":
+            if state.status == "waiting" or (before == state and not self._silent(name, state)):
                 continue
             if state.status == "running":
                 changed = before is None or before.doing != state.doing
-                late = time.monotonic() - self._told.get(name, -_QUIET) > _QUIET
+                late = time.monotonic() - self._told[name] > _QUIET
                 if self._err.is_terminal or not (late or (changed and state.doing == "training")):
                     continue
             self._told[name] = time.monotonic()
             self._err.print(self._line(name, state, before) + left, markup=False)
         self._tell_of_the_rest(states)
+
+    def _silent(self, name: str, state: State) -> bool:
+        """Has a point that runs said nothing for long?"""
+        return state.status == "running" and time.monotonic() - self._told[name] > _SILENCE
 
     def _left(self, name: str, state: State) -> str:
         """How long a point will be at what it does."""

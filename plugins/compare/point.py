@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -196,14 +196,7 @@ def run_point(job: Path) -> int:
             return result.exit_code
     with process_group("cpu") as ranks:
         missing = ranks.first(lambda: [str(folder) for folder in point.missing()])
-    last = 0.0
-
-    def progress(what: str, done: int, of: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > _OFTEN:
-            note(job, what, done, of)
-            last = time.monotonic()
-
+    progress = sparing_notes(job)
     failed: dict[str, str] = {}
     for folder, protocol in point.wanted().items():
         if str(folder) in missing:
@@ -267,6 +260,19 @@ def note(job: Path, what: str, done: int, of: int) -> None:
     aside = job / ".progress.json"
     aside.write_text(json.dumps([what, done, of]), "utf-8")
     aside.replace(job / "progress.json")
+
+
+def sparing_notes(job: Path) -> Callable[[str, int, int], None]:
+    """Leaves word of another task at once, and of how far one is now and then."""
+    said = ("", 0.0)  # what was being done, and when it was noted
+
+    def progress(what: str, done: int, of: int) -> None:
+        nonlocal said
+        if what != said[0] or time.monotonic() - said[1] > _OFTEN:
+            note(job, what, done, of)
+            said = (what, time.monotonic())
+
+    return progress
 
 
 def _end(job: Path, status: str, reason: str) -> None:
