@@ -159,7 +159,7 @@ def count_looks(parts: Parts, samples: int = 4) -> float:
     """
     if parts.sampler is None or parts.spec is None:
         return 0.0
-    small = attrs.evolve(parts.spec, levels=2)
+    small = attrs.evolve(parts.spec, levels=2, tokens=None)
     process = parts.config.process.build().bind(small)
     rows = _Rows(process.signature())
     objective = Objective(

@@ -130,6 +130,14 @@ def test_a_sample_costs_its_looks():
     assert twice.evaluation_flops == 1000 * twice.sample_flops
 
 
+def test_a_text_costs_something_too(tmp_path):
+    """Its characters have names, of which a count has no need."""
+    (tmp_path / "book.txt").write_text("how much does a word cost, and who pays? " * 40)
+    config = load_config("text", (f"data.path={tmp_path / 'book.txt'}", "denoiser.width=16"))
+    found = cost(config).record()
+    assert found["flops"]["step"] > 0 and 1 < found["looks"] <= 64
+
+
 def test_hours_are_operations_over_what_devices_do(plain):
     """Twice the devices, half the hours; without a peak there are none."""
     one = cost(plain(), tflops=1e-6, utilisation=0.5)
