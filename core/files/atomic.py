@@ -61,7 +61,7 @@ def give_mode_of_new_files(folder: Path) -> None:
     mode = new.stat().st_mode
     new.unlink()
     for path in folder.rglob("*"):
-        if path.is_file():
+        if path.is_file() and not path.is_symlink():  # what a link leads to is not of the folder
             path.chmod(mode)
 
 

@@ -8,7 +8,13 @@ from contextlib import suppress
 
 import pytest
 from elbowroom.errors import ElbowroomError
-from elbowroom.files.atomic import atomic_folder, remove_folder, replace_file, sweep
+from elbowroom.files.atomic import (
+    atomic_folder,
+    give_mode_of_new_files,
+    remove_folder,
+    replace_file,
+    sweep,
+)
 from elbowroom.files.lock import LockedError, locked, take_lock
 
 
@@ -112,3 +118,17 @@ def test_no_lock_is_taken_through_a_link(tmp_path):
     with pytest.raises(ElbowroomError, match="is no plain file"), locked(tmp_path, "training"):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_files_get_one_mode_and_what_links_lead_to_keeps_its_own(tmp_path):
+    """A file that was made for its owner alone becomes as readable as a new one."""
+    folder, outside = tmp_path / "folder", tmp_path / "outside"
+    folder.mkdir()
+    outside.touch(0o600)
+    (folder / "weights").touch(0o600)
+    (folder / "link").symlink_to(outside)
+    give_mode_of_new_files(folder)
+    (tmp_path / "new").touch()
+    assert (folder / "weights").stat().st_mode == (tmp_path / "new").stat().st_mode
+    assert outside.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in folder.iterdir()) == ["link", "weights"]
