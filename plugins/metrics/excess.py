@@ -10,7 +10,7 @@ what the ends of the schedule cost both. The optimum (``optimum.py``) is that of
     the data's distribution, where the data set knows it (``toy``), and the label's where a network
         is told labels: the excess itself
     the training examples, for looks at these (``split: train``): what more this network could learn
-        of them by heart
+        of them by heart; estimated where they are more than ``limit`` (``sampled_optimum.py``)
     the training examples, for looks at others: the excess at most, since the best loss on some
         examples is below the best on all there could be. Where there is much noise it is close;
         where an example can be told from all the others its own loss is 0, and nothing is said
@@ -51,6 +51,7 @@ from elbowroom import (
 from torch import Tensor
 
 from .optimum import Optimum
+from .sampled_optimum import SampledOptimum
 
 _STEP = 2**31 - 5  # a step that nothing else asks for
 
@@ -80,6 +81,7 @@ class Excess(Metric):
 
     _subject: Subject = attrs.field(init=False, repr=False)
     _optimum: Optimum = attrs.field(init=False, repr=False)
+    _of_all: SampledOptimum | None = attrs.field(init=False, default=None, repr=False)
     _of_network: Examples = attrs.field(init=False, repr=False)  # what it is asked about
     _of_optimum: Examples = attrs.field(init=False, repr=False)
     _bits: Tensor | None = attrs.field(init=False, default=None, repr=False)  # of all ranks
@@ -87,7 +89,7 @@ class Excess(Metric):
     def prepare(self, subject: Subject) -> None:
         if subject.model is None:
             raise ElbowroomError("excess: there is no model whose loss could be measured")
-        self._subject, self._bits = subject, None
+        self._subject, self._bits, self._of_all = subject, None, None
         split, train = map(subject.data.split, (self.split, "train"))
         if not len(split):
             raise ElbowroomError(f"excess: the {self.split} split is empty")
@@ -102,6 +104,8 @@ class Excess(Metric):
         self._optimum = Optimum.of_examples(train.take(self._of_optimum.rows), subject.device)
         if self.split == "train":
             self._of_network = self._of_optimum
+            if len(self._of_optimum.rows) < len(train):
+                self._of_all = SampledOptimum(self._optimum, len(train))
 
     def state(self) -> dict[str, Tensor]:
         """The bits of this rank's share of the looks: some in a row."""
@@ -150,6 +154,8 @@ class Excess(Metric):
         count, split = len(self._optimum.states), self._of_network.split
         known = distribution(self._subject.data, split) is not None
         against = "the distribution" if known else f"{count} train examples"
+        if self._of_all:
+            against = f"{self._of_all.total} train examples, estimated from {count}"
         of = {"split": self.split, "against": against, "levels": self.levels, "looks": self.looks}
         return {**of, "given": "the label"} if has_labels(split) else of
 
@@ -177,8 +183,12 @@ class Excess(Metric):
         network = self._bits_of(model.process.plain_loss(x, z, model.predict(z, at, y), at), at)
         if not self._paired:
             x, y, z, at = self._asked(numbers, self._of_optimum)
-        optimum = self._bits_of(self._optimum.plain_loss(model.process, x, z, at, y), at)
-        return torch.stack([network, optimum]).cpu()
+        if self._of_all is None:
+            best = self._optimum.plain_loss(model.process, x, z, at, y)
+        else:
+            own = self._places(numbers, self._of_optimum).to(z.device)
+            best = self._of_all.plain_loss(model.process, x, z, at, y, own)
+        return torch.stack([network, self._bits_of(best, at)]).cpu()
 
     def _asked(self, numbers: Tensor, of: Examples) -> tuple[Tensor, Tensor | None, Tensor, Level]:
         """x, label, z and level of some looks."""
@@ -195,8 +205,12 @@ class Excess(Metric):
 
     def _rows(self, numbers: Tensor, of: Examples) -> Tensor:
         """Which example each look is at."""
+        return of.rows[self._places(numbers, of)]
+
+    def _places(self, numbers: Tensor, of: Examples) -> Tensor:
+        """Which of the examples' rows that is."""
         order = permute(numbers, self.levels * self.looks, self._subject.seed, _STEP)
-        return of.rows[order % len(of.rows)]
+        return order % len(of.rows)
 
     def _level(self, place: Tensor) -> Level:
         """At a place 0 .. levels among the cells, from noise to data."""

@@ -56,11 +56,16 @@ class Optimum:
     def plain_loss(
         self, process: Process, x: Tensor, z: Tensor, level: Level, y: Tensor | None
     ) -> Tensor:
-        """[B, *D] what the best prediction at z loses, where data are x [B, *D], encoded.
+        """[B, *D] what the best prediction at z loses, where data are x [B, *D], encoded."""
+        return self.lost(process, self.posterior(process, z, level, y), x, z, level)
+
+    def lost(
+        self, process: Process, posterior: Tensor, x: Tensor, z: Tensor, level: Level
+    ) -> Tensor:
+        """[B, *D] what the prediction by a posterior [B, S] loses.
 
         Of a hidden token it is -log of the chance of its own value: no other value's is needed.
         """
-        posterior = self.posterior(process, z, level, y)
         if "absorbing" in process.traits:
             hidden = z == cast("Absorbing", process).mask
             return -self._chance(process, posterior, x).log().where(hidden, 0.0)
@@ -70,6 +75,39 @@ class Optimum:
             best = self._best(process, posterior[rows], z[rows], at)
             found.append(process.plain_loss(x[rows], z[rows], best, at))
         return torch.cat(found)
+
+    def expected(self, process: Process, posterior: Tensor, z: Tensor, level: Level) -> Tensor:
+        """[B, *D] what the prediction by a posterior [B, S] loses if that posterior is right."""
+        found = []
+        for rows in torch.arange(len(z), device=z.device).split(_rows_at_once(process)):
+            here, at = posterior[rows], level.select(rows)
+            best = self._best(process, here, z[rows], at)
+            found.append(
+                self._expected_square(process, here, z[rows], best, at)
+                if "real" in process.traits
+                else self._expected_of_values(process, here, z[rows], best, at)
+            )
+        return torch.cat(found)
+
+    def _expected_square(
+        self, process: Process, posterior: Tensor, z: Tensor, best: Any, level: Level
+    ) -> Tensor:
+        """A squared error is the variance on average: what is lost one standard deviation off."""
+        x = process.encode(self.states).flatten(1).double()
+        mean = posterior @ x
+        deviation = (posterior @ x.square() - mean.square()).clamp(min=0).sqrt()
+        return process.plain_loss((mean + deviation).view(z.shape).to(z.dtype), z, best, level)
+
+    def _expected_of_values(
+        self, process: Process, posterior: Tensor, z: Tensor, best: Any, level: Level
+    ) -> Tensor:
+        """The sum over values of their chance times what is lost where they are true."""
+        chances = self._marginals(posterior, _values(process))
+        found = torch.zeros_like(chances[..., 0])
+        for value, chance in enumerate(chances.unbind(-1)):
+            lost = process.plain_loss(torch.full_like(z, value), z, best, level)
+            found += (chance * lost).where(chance > 0, 0.0)
+        return found
 
     def predict(self, process: Process, z: Tensor, level: Level, y: Tensor | None) -> Any:
         """The best prediction at z [B, *D], for labels y [B]."""

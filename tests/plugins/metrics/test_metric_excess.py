@@ -29,6 +29,7 @@ from elbowroom.plugins.metrics import optimum as module
 from elbowroom.plugins.metrics.bpd import BitsPerDim
 from elbowroom.plugins.metrics.excess import Excess
 from elbowroom.plugins.metrics.optimum import Optimum
+from elbowroom.plugins.metrics.sampled_optimum import SampledOptimum
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Cosine
 
@@ -184,6 +185,95 @@ def test_the_best_loss_on_examples_rises_to_the_best_loss_of_all(level):
     assert all(a < b - 1e-4 for a, b in itertools.pairwise([*means, due]))
 
 
+@pytest.mark.parametrize("name", PROCESSES)
+@pytest.mark.parametrize("at_once", [1, 2**22])
+def test_what_a_posterior_expects_to_lose_is_the_mean_of_what_it_loses(name, at_once, monkeypatch):
+    """By variance or by values, the same as by every state in turn."""
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    process, best = PROCESSES[name][0].bind(TOY.spec), Optimum(TOY.states, TOY.probabilities)
+    x = process.encode(TOY.states[:9])
+    level = Level.at(torch.linspace(-3, 3, 9, dtype=torch.float64), process).over(x)
+    z = process.corrupt(x, level, Noise.of(0, 9))
+    posterior = best.posterior(process, z, level, None)
+    due = torch.zeros(z.shape, dtype=torch.float64)
+    for state, p in zip(process.encode(TOY.states), posterior.T, strict=True):
+        lost = best.lost(process, posterior, state.expand_as(z), z, level).double()
+        due += torch.where(p > 0, p, 0)[:, None] * lost.where(p[:, None] > 0, 0)
+    assert float(due.sum()) > 0.5
+    found = best.expected(process, posterior, z, level).double()
+    torch.testing.assert_close(found, due, rtol=1e-4, atol=1e-5)
+
+
+EVERY = TOY.states[[0, 1, 4, 9, 13, 17, 22]]
+
+
+def every_z(process):
+    """All z there can be [Z, *D], each with its share of an integral over z."""
+    if "real" in process.traits:
+        z = torch.linspace(-12, 12, 3001, dtype=torch.float64).view(-1, 1)
+        return z, float(z[1] - z[0])
+    return every_state((3,), 3 + ("absorbing" in process.traits)), 1.0
+
+
+def expected_loss(process, sample, level, plain_loss):
+    """The mean over a sample's examples and all z of a loss (x, z, level, which example)."""
+    z, share = every_z(process)
+    own = torch.arange(len(sample)).repeat_interleave(len(z))
+    z, x = z.repeat(len(sample), 1), process.encode(sample)[own]
+    at = Level.at(torch.full((len(z), 1), level).double(), process)
+    chance = process.log_likelihood(z, x, at).double().exp() * share
+    can = chance > 1e-30
+    x, z, own, at = x[can], z[can], own[can], at.select(can.nonzero()[:, 0])
+    return float((chance[can] * plain_loss(x, z, at, own).flatten(1).sum(1)).sum()) / len(sample)
+
+
+def estimated(process, sample, total, level):
+    best = SampledOptimum(Optimum.of_examples(Batch(sample), "cpu"), total)
+    return expected_loss(
+        process, sample, level, lambda x, z, at, own: best.plain_loss(process, x, z, at, None, own)
+    )
+
+
+def exact(process, sample, level):
+    best = Optimum.of_examples(Batch(sample), "cpu")
+    return expected_loss(
+        process, sample, level, lambda x, z, at, _: best.plain_loss(process, x, z, at, None)
+    )
+
+
+@pytest.mark.parametrize("level", [-3.0, -1.0, 0.0])
+@pytest.mark.parametrize("name", PROCESSES)
+def test_some_examples_tell_of_the_optimum_of_all(name, level):
+    """Over every draw of n of the N: nearer than the n alone, and exact with all."""
+    spec, every = (
+        (DataSpec((1,), 40), torch.tensor([[0], [3], [4], [11], [17], [30], [39]]))
+        if name == "gaussian"
+        else (TOY.spec, EVERY)
+    )
+    process = PROCESSES[name][0].bind(spec)
+    due = exact(process, every, level)
+    assert estimated(process, every, 7, level) == pytest.approx(due, rel=1e-5)
+    for n in (3, 5):
+        draws = [every[list(rows)] for rows in itertools.combinations(range(7), n)]
+        alone = sum(exact(process, one, level) for one in draws) / len(draws)
+        found = sum(estimated(process, one, 7, level) for one in draws) / len(draws)
+        assert alone < due and abs(found - due) < 0.7 * (due - alone)
+
+
+@pytest.mark.parametrize("labels", [None, torch.tensor([0, 0, 0, 1, 1, 2])])
+def test_those_drawn_stand_for_all_of_their_label(labels):
+    """The one z was made from for itself, the others for the rest; an only one of its label too."""
+    drawn = Optimum(TOY.states[:6], torch.ones(6).double(), labels)
+    own, best = torch.arange(6), SampledOptimum(drawn, 60)
+    found = best._counts(labels, own)
+    assert found.diagonal().tolist() == [1.0] * 6
+    if labels is None:
+        assert found.sum(1).tolist() == pytest.approx([60.0] * 6)
+    else:
+        alike = labels[:, None] == labels
+        assert found.where(alike, 0).sum(1).tolist() == pytest.approx([30, 30, 30, 20, 20, 1])
+
+
 @attrs.frozen(eq=False)
 class Pictures(Dataset):
     """Nobody knows their distribution: draws of the toy's, with or without labels."""
@@ -280,6 +370,19 @@ def test_fewer_training_examples_say_less():
     values = [one["excess_bits_per_dim_at_most"].value for one in totals]
     assert values[0] > values[1] + 0.05 > values[2] + 0.05
     assert totals[0]["excess_bits_per_dim_at_most"].of["against"] == "3 train examples"
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+@pytest.mark.parametrize("labelled", [False, True])
+def test_more_training_examples_than_the_limit_are_estimated(name, labelled):
+    """The figure says from how many, and the optimum loses more than that of those alone."""
+    data, options = Pictures(60, labelled), {"looks": 200, "split": "train", "limit": 9}
+    metric = prepared(Model(*PROCESSES[name], spec=data.spec), data, **options)
+    found = metric.compute()["excess_bits_per_dim"]
+    assert found.of["against"] == "60 train examples, estimated from 9"
+    of_all = sum(metric.details()["optimum"])
+    metric._of_all = metric._bits = None
+    assert of_all > sum(metric.details()["optimum"])
 
 
 def test_a_label_is_known_to_the_optimum_too():

@@ -1,0 +1,63 @@
+"""The optimum of many examples, estimated from some of them.
+
+The posterior of N examples, each as likely as the other, is a sum over all of them. Here n were
+drawn, and z was made from one of these, x_i. Each other stands for c of the N - 1 that x_i is not:
+
+    q(x_i | z) ~ q(z | x_i),     q(x_j | z) ~ c q(z | x_j),     c = (N - 1)/(n - 1),
+
+so that the sums over all are right on average. If x_i were counted as often as the others, its own
+share would be N/n times too large: that is the posterior of the n alone, who lose less. (The case
+of squared errors is Xu et al.'s, arXiv 2506.13763.)
+
+What is left is an error e of the posterior p by the draw of the others. Any proper score has
+E loss(p) = G(p), concave, and a prediction p + e
+
+    loses               G(p) + e'He/2 + ...
+    expects to lose     G(p) - e'He/2 + ...       (H = -G'', and what is linear in e averages out)
+
+so half the sum of the two is right to second order. Where hardly any of the others is near enough
+to count, a draw of few of them mostly misses what they do, and the estimate is too low; in all that
+was measured it was nearer to the optimum of the N than that of the n alone.
+"""
+
+from __future__ import annotations
+
+import attrs
+import torch
+from elbowroom import Level, Process
+from torch import Tensor
+
+from .optimum import Optimum
+
+
+@attrs.frozen(eq=False)
+class SampledOptimum:
+    """The exact denoiser of N examples, as far as n of them tell."""
+
+    drawn: Optimum
+    total: int  # N
+
+    def plain_loss(
+        self, process: Process, x: Tensor, z: Tensor, level: Level, y: Tensor | None, own: Tensor
+    ) -> Tensor:
+        """[B, *D] of z made from the drawn examples ``own`` [B], encoded x [B, *D]."""
+        optimum = attrs.evolve(self.drawn, probabilities=self._counts(y, own))
+        posterior = optimum.posterior(process, z, level, y)
+        lost = optimum.lost(process, posterior, x, z, level)
+        return (lost.double() + optimum.expected(process, posterior, z, level)) / 2
+
+    def _counts(self, y: Tensor | None, own: Tensor) -> Tensor:
+        """[B, n] how many examples each one drawn stands for.
+
+        Given a label it stands among those of its label, whose share of all is taken for their
+        share of the drawn.
+        """
+        labels, n = self.drawn.labels, len(self.drawn.states)
+        alike = (
+            torch.full_like(own, n)
+            if y is None or labels is None
+            else (y[:, None] == labels).sum(1)  # [B]
+        ).double()
+        others = (alike * self.total / n - 1) / (alike - 1).clamp(min=1)
+        mine = torch.arange(n, device=own.device) == own[:, None]  # [B, n]
+        return torch.where(mine, 1.0, others[:, None])
