@@ -36,6 +36,7 @@ from torch import Tensor
 from .costs import MOST_LEVELS, StepCosts, coordinate_of, has_price
 
 _STEP = 2**31 - 3  # a step that nothing else asks for
+_FAR = 30.0  # no share of tokens is told from 0 or 1 beyond it
 
 
 @attrs.define(eq=False)
@@ -100,7 +101,7 @@ class Curve(Metric):
         if sampler is None or not attrs.fields_dict(type(sampler))["grid"].init:
             return None
         with suppress(ElbowroomError):  # it may be made from the curve that is measured here
-            return sampler.levels(self._model).log_snr
+            return sampler.levels(self._model).log_snr.clamp(-_FAR, _FAR).unique_consecutive()
         return None
 
     @property
@@ -145,12 +146,13 @@ class Curve(Metric):
         return self._subject.model
 
     def _levels(self, count: int) -> Level:
-        """[count + 1] levels from noise to data."""
+        """[count + 1] levels from noise to data; ends that are infinite, just short of it."""
         looks = Looks(
             self._model, self._subject.data.split(self.split), torch.arange(1), 1, 0, 0, "cpu"
         )
         t = torch.linspace(1, 0, count + 1, dtype=torch.float64)
-        return Level.of(t, looks.schedule, self._model.process)
+        log_snr = looks.schedule.log_snr(t).clamp(-_FAR, _FAR)
+        return Level.at(log_snr, self._model.process)
 
     def _batches(
         self, levels: Level

@@ -36,6 +36,29 @@ def test_its_area_is_the_bounds_diffusion_term(tmp_path, process):
     assert torch.equal(again.table(), costs.table())
 
 
+def test_a_path_with_infinite_ends_has_a_curve_too():
+    """eps: 0, where masks are all there is at t = 1, and none are left at 0."""
+    import elbowroom as er
+
+    schedule = {"name": "cosine", "eps": 0.0}
+    model = er.assemble(
+        data="toy",
+        process="masked",
+        schedule=schedule,
+        denoiser={"name": "dit", "width": 16, "depth": 1},
+        sampler={"name": "ancestral", "steps": 8},
+    )
+    report = er.evaluate(model, metrics=("curve", "bpd"), batch_size=2000)
+    found = {name: one.value for name, one in report.measurements.items()}
+    due = found["bits_per_dim_diffusion"]
+    assert found["curve_bits_per_dim"] == pytest.approx(due, rel=0.03)
+    assert found["grid_bits_per_dim"] == pytest.approx(due, rel=0.1)
+    costs = StepCosts.of_record(report.details["curve"])
+    assert costs.log_snr[0] < -20 and costs.log_snr[-1] > 20
+    drawn = er.sample(model, 400, seed=1)
+    assert found["grid_calls"] == pytest.approx(float(drawn.calls.double().mean()), rel=0.1)
+
+
 def test_a_sampler_takes_the_grid_of_its_own_run(tmp_path):
     """Evaluate once, then sample by the grid that was made from it."""
     import elbowroom as er
