@@ -37,6 +37,7 @@ SAMPLERS: dict[str, list[dict[str, Any]]] = {  # by a trait of the process
         {"name": "ancestral", "grid": ["uniform", "cosine", "tightest"], "steps": STEPS},
         {"name": "ancestral", "grid": {"name": "tightest", "calls": [6, 12, 24, 40]}},
         {"name": "first-hitting", "steps": FEW},
+        {"name": "scattered", "grid": ["uniform", "cosine", "tightest"], "steps": [8, 12, 16, 24]},
         {"name": "confidence", "temperature": [1.0, 4.5], "steps": [8, 16, 32]},
         {"name": "top-p", "p": [0.9, 0.98], "steps": [16, 64, 256]},
         {"name": "entropy-bounded", "bound": [0.01, 0.1, 0.5, 2.0]},

@@ -32,6 +32,7 @@ SAMPLERS: dict[str, list[dict[str, Any]]] = {
         {"name": "ancestral"},
         {"name": "ancestral", "grid": "tightest"},
         {"name": "first-hitting"},
+        {"name": "scattered"},
         {"name": "confidence", "temperature": 1.0},
         {"name": "planned", "eta": 1.0},
         {"name": "corrected", "tokens": 1},

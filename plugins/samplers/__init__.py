@@ -9,7 +9,7 @@ _HERE = "elbowroom.plugins.samplers"
 
 @hookimpl
 def samplers() -> dict[str, str]:
-    """``ancestral`` serves every process, eight masked ones, ``psi`` uniform, two Gaussian ones."""
+    """``ancestral`` serves every process, nine masked ones, ``psi`` uniform, two Gaussian ones."""
     return {
         "ancestral": f"{_HERE}.ancestral:Ancestral",
         "first-hitting": f"{_HERE}.first_hitting:FirstHitting",
@@ -17,6 +17,7 @@ def samplers() -> dict[str, str]:
         "confidence": f"{_HERE}.confidence:Confidence",
         "entropy-bounded": f"{_HERE}.entropy_bounded:EntropyBounded",
         "stable": f"{_HERE}.stable:Stable",
+        "scattered": f"{_HERE}.scattered:Scattered",
         "planned": f"{_HERE}.planned:Planned",
         "remask": f"{_HERE}.remask:Remask",
         "corrected": f"{_HERE}.corrected:Corrected",

@@ -24,6 +24,7 @@ MASKED: tuple[dict[str, Any], ...] = (
     {"name": "confidence"},
     {"name": "entropy-bounded"},
     {"name": "stable", "confidence": 0.2, "kl": 1.0, "history": 1},
+    {"name": "scattered"},
     {"name": "planned"},
     {"name": "corrected", "corrections": 2},
     {"name": "corrected", "tokens": 3},

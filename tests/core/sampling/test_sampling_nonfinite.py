@@ -24,6 +24,7 @@ from elbowroom.plugins.samplers.first_hitting import FirstHitting
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.samplers.planned import Planned
 from elbowroom.plugins.samplers.remask import Remask
+from elbowroom.plugins.samplers.scattered import Scattered
 from elbowroom.plugins.samplers.stable import Stable
 from elbowroom.plugins.samplers.top_p import TopP
 from elbowroom.plugins.schedules.gaussian import VPCosine
@@ -73,6 +74,7 @@ def sampled(sampler, model):
         Remask(8),
         EntropyBounded(),
         Stable(),
+        Scattered(8),
         Planned(8),
         Corrected(8),
     ],

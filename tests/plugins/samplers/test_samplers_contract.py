@@ -26,6 +26,7 @@ from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.samplers.planned import Planned
 from elbowroom.plugins.samplers.psi import Psi
 from elbowroom.plugins.samplers.remask import Remask
+from elbowroom.plugins.samplers.scattered import Scattered
 from elbowroom.plugins.samplers.stable import Stable
 from elbowroom.plugins.samplers.top_p import TopP
 from elbowroom.plugins.schedules.masking import Cosine, Linear
@@ -41,6 +42,7 @@ EXACT = [
     TopP(p=1.0),
     EntropyBounded(bound=0.0),
     Stable(confidence=1.0),
+    Scattered(64),
     Remask(500, sigma="cap", eta=0.005),
     Remask(500, sigma="psi", eta=0.005),
     Corrected(200),
@@ -62,6 +64,7 @@ SHARP = [
     TopP(p=0.9),
     EntropyBounded(bound=0.5),
     Stable(confidence=0.6, kl=1.0, history=1),
+    Scattered(2),
     Planned(8),
 ]
 

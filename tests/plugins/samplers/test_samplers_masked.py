@@ -18,6 +18,7 @@ from elbowroom.plugins.samplers.first_hitting import FirstHitting
 from elbowroom.plugins.samplers.grid import CosineGrid
 from elbowroom.plugins.samplers.planned import Planned
 from elbowroom.plugins.samplers.remask import Remask
+from elbowroom.plugins.samplers.scattered import Scattered
 from elbowroom.plugins.samplers.stable import Stable
 from elbowroom.plugins.samplers.top_p import TopP, nucleus
 from elbowroom.plugins.schedules.masking import Cosine, Linear, Polynomial
@@ -48,6 +49,7 @@ EVERY = [
     Confidence(3),
     EntropyBounded(bound=0.4),
     Stable(confidence=0.5, kl=0.5, history=1),
+    Scattered(2),
     Planned(5),
     Remask(6, eta=0.5),
     Remask(6, sigma="cap", eta=0.2),
