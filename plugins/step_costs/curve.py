@@ -101,7 +101,9 @@ class Curve(Metric):
         if sampler is None or not attrs.fields_dict(type(sampler))["grid"].init:
             return None
         with suppress(ElbowroomError):  # it may be made from the curve that is measured here
-            return sampler.levels(self._model).log_snr.clamp(-_FAR, _FAR).unique_consecutive()
+            near = sampler.levels(self._model).log_snr.clamp(-_FAR, _FAR)
+            distinct: Tensor = torch.unique_consecutive(near)
+            return distinct
         return None
 
     @property
