@@ -23,6 +23,12 @@ def samplers() -> dict[str, str]:
 
 
 @hookimpl
+def grids() -> dict[str, str]:
+    """Where a scheduler places its levels itself."""
+    return {"scheduler": f"{_HERE}.grid:SchedulersOwn"}
+
+
+@hookimpl
 def exporters() -> dict[str, str]:
     """``diffusers``: a folder that ``from_pretrained`` loads."""
     return {"diffusers": f"{_HERE}.export.exporter:DiffusersExporter"}

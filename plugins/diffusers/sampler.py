@@ -6,6 +6,10 @@ A scheduler brings its own levels: the network is called at the lambda of its si
 alphas_cumprod, so any model serves that was trained over that range of lambda, whatever its own
 schedule. ``options`` are the scheduler's own. Two of its defaults are changed: its first step is
 at the noisiest level (``timestep_spacing: trailing``) and the data it expects is not clipped.
+
+With a ``grid`` it walks the levels of that one instead, on the model's schedule: it is made from a
+table of noise that has these and no others. As of Heun's, the last step goes from the grid's end
+to the data.
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ import attrs
 import torch
 from elbowroom import (
     ElbowroomError,
-    EvenGrid,
     Frame,
     Grid,
     Level,
@@ -27,10 +30,13 @@ from elbowroom import (
     Noise,
     RealPrediction,
     Sampler,
+    Schedule,
 )
 from torch import Tensor
 
 from .coordinates import coordinates, output_for
+from .grid import SchedulersOwn
+from .noise_table import HIGHEST, betas
 
 _CHANGED = {"timestep_spacing": "trailing", "clip_sample": False}
 _REFUSED = {
@@ -47,29 +53,53 @@ class DiffusersSampler(Sampler):
     needs: ClassVar[frozenset[str]] = frozenset({"real"})
 
     steps: int = attrs.field(default=20, validator=attrs.validators.ge(1))
-    grid: Grid = attrs.field(factory=EvenGrid, init=False)  # the scheduler brings it
+    grid: Grid = attrs.field(factory=SchedulersOwn, validator=attrs.fields(Sampler).grid.validator)
     scheduler: str = attrs.field(default="DPMSolverMultistepScheduler", kw_only=True)
     options: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
 
-    def build(self) -> Any:
-        """The scheduler, its timesteps set."""
-        made = made_scheduler(find_scheduler(self.scheduler), self.scheduler, self.options)
-        return self._set(made)
+    def build(self, schedule: Schedule | None = None) -> Any:
+        """The scheduler, its timesteps set; a grid of another's asks for a schedule."""
+        cls = find_scheduler(self.scheduler)
+        if isinstance(self.grid, SchedulersOwn):
+            return self._set(made_scheduler(cls, self.scheduler, self.options), self.steps)
+        log_snr = self._log_snr(schedule)
+        table = {"num_train_timesteps": len(log_snr), "trained_betas": betas(log_snr.flip(0))}
+        known = inspect.signature(cls.__init__).parameters
+        if not table.keys() <= known.keys():
+            raise ElbowroomError(
+                f"sampler.grid: {self.scheduler} takes no table of noise and has its levels from "
+                "no one else: leave the grid out"
+            )
+        made = made_scheduler(cls, self.scheduler, {**self.options, **table})
+        return self._set(made, len(log_snr))
 
-    def _set(self, scheduler: Any) -> Any:
+    def _log_snr(self, schedule: Schedule | None) -> Tensor:
+        """[calls] lambda of the grid's levels, from noise to data."""
+        assert schedule is not None, "times of a grid say nothing without a schedule"
+        times = self.grid.times(max(self.steps - 1, 1), schedule)[: self.steps]
+        log_snr = schedule.log_snr(times)
+        if float(log_snr[-1]) > HIGHEST:
+            raise ElbowroomError(
+                f"sampler.grid: the path ends at log-SNR {float(log_snr[-1]):.4g}, and tables of "
+                f"diffusers, in float32, end at {HIGHEST:g}: schedule.log_snr_max={HIGHEST:g}, or "
+                "leave the grid out"
+            )
+        return log_snr
+
+    def _set(self, scheduler: Any, steps: int) -> Any:
         try:
-            scheduler.set_timesteps(self.steps)
+            scheduler.set_timesteps(steps)
             if hasattr(scheduler, "set_begin_index"):
                 scheduler.set_begin_index(0)
         except Exception as error:
             raise ElbowroomError(
-                f"sampler.scheduler: {self.scheduler} cannot take {self.steps} steps: {error}"
+                f"sampler.scheduler: {self.scheduler} cannot take {steps} steps: {error}"
             ) from error
         return scheduler
 
     def levels(self, model: Model) -> Level:
-        """The scheduler's own: one for each of its calls, and the data at the end."""
-        scheduler = self.build()
+        """The scheduler's: one for each of its calls, and the data at the end."""
+        scheduler = self.build(model.schedule)
         lam = [coordinates(scheduler, i).log_snr for i in range(len(scheduler.timesteps))]
         return Level.at(torch.tensor([*lam, torch.inf], dtype=torch.float64), model.process)
 
@@ -77,7 +107,7 @@ class DiffusersSampler(Sampler):
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
     ) -> Iterator[Frame]:
         path, levels = self.path(model, noise, cond), self.levels(model)
-        self._check()
+        self._check(model.schedule)
         z = path.start(z)
         yield Frame(z, 0)
 
@@ -86,13 +116,13 @@ class DiffusersSampler(Sampler):
             found: RealPrediction = path.predict(z, Level.at(lam, path.process).over(z))
             return found
 
-        for i, here in enumerate(walk(self.build(), z, predict, path.noise)):
+        for i, here in enumerate(walk(self.build(model.schedule), z, predict, path.noise)):
             yield Frame(here, i + 1)
         clear = levels.select(len(levels.log_snr) - 1).over(here, here.dtype)  # no noise is left
         x = path.process.decode(here, None, clear, path.noise)
         yield Frame(here, self.steps, x, path.calls)
 
-    def _check(self) -> None:
+    def _check(self, schedule: Schedule) -> None:
         """Whatever its convention, a scheduler must find data that is always the same point."""
         point, noisy = 0.25, torch.tensor([[-1.0, 0.0, 1.0]])
 
@@ -102,7 +132,7 @@ class DiffusersSampler(Sampler):
             return RealPrediction(z, level, given_x=torch.full_like(z, point))
 
         try:
-            *_, last = walk(self.build(), noisy, predict, Noise.of(0, 1))
+            *_, last = walk(self.build(schedule), noisy, predict, Noise.of(0, 1))
         except (TypeError, AttributeError, NotImplementedError) as error:
             raise ElbowroomError(
                 f"sampler.scheduler: {self.scheduler} cannot serve here: {error}"
@@ -191,6 +221,5 @@ class GivenScheduler(DiffusersSampler):
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "scheduler", type(self.given).__name__)
 
-    def build(self) -> Any:
-        scheduler = type(self.given).from_config(self.given.config)
-        return self._set(scheduler)
+    def build(self, schedule: Schedule | None = None) -> Any:
+        return self._set(type(self.given).from_config(self.given.config), self.steps)

@@ -39,12 +39,12 @@ from elbowroom import (
 from torch import Tensor
 
 from ..coordinates import coordinates
+from ..noise_table import HIGHEST, betas
 from ..sampler import DiffusersSampler
 from ..unet import UNet
 
 _FEWEST = 1000  # rows of a table: as many as diffusers' pipelines take by default
 _BEYOND = 0.01  # how far the rows after the grid's end rise above it, in lambda
-_HIGHEST = 14.0  # a lambda beyond which 1 - alphas_cumprod is lost in float32
 _LEVELS = (6.0, 0.5, -5.0)  # where it is looked at what a process makes of an output
 
 
@@ -124,16 +124,6 @@ def network(denoiser: UNet, log_snr: Tensor) -> Any:
     return made.eval()
 
 
-def betas(log_snr: Tensor) -> list[float]:
-    """The betas whose alphas_cumprod are sigmoid(lambda), lambda [N] from data to noise."""
-    found, reached = [], 1.0
-    for share in log_snr.double().sigmoid().tolist():
-        beta = torch.tensor(1 - share / reached, dtype=torch.float32).clamp(0, 0.999999)
-        reached *= float(1 - beta)
-        found.append(float(beta))
-    return found
-
-
 def table(sampler: Sampler, model: Diffusion) -> Tensor:
     """lambda [N], data first: the sampler's grid, and levels between its own."""
     grid = sampler.levels(model)
@@ -205,10 +195,10 @@ def _of_table(
     cls: Any, sampler: Sampler, model: Diffusion, **options: Any
 ) -> tuple[Any, Tensor, int]:
     log_snr = table(sampler, model)
-    if float(log_snr[0]) > _HIGHEST:
+    if float(log_snr[0]) > HIGHEST:
         raise NotNativeError(
             f"its path ends at log-SNR {float(log_snr[0]):.4g}, and tables of diffusers, in "
-            f"float32, end at {_HIGHEST:g}: schedule.log_snr_max={_HIGHEST:g}"
+            f"float32, end at {HIGHEST:g}: schedule.log_snr_max={HIGHEST:g}"
         )
     made = cls(
         num_train_timesteps=len(log_snr),
@@ -219,8 +209,9 @@ def _of_table(
     return made, log_snr, len(sampler.levels(model).t)
 
 
-def _its_own(sampler: DiffusersSampler, _: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
-    scheduler = attrs.evolve(sampler, options={**sampler.options, "prediction_type": kind}).build()
+def _its_own(sampler: DiffusersSampler, model: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
+    told = attrs.evolve(sampler, options={**sampler.options, "prediction_type": kind})
+    scheduler = told.build(model.schedule)
     name, kept = sampler.scheduler, getattr(scheduler, "alphas_cumprod", None)
     if kept is None or scheduler.timesteps.is_floating_point():
         raise NotNativeError(f"{name} calls the network between the rows of a table")

@@ -183,7 +183,7 @@ class ElbowroomPipeline(DiffusionPipeline):
     def _timesteps(self, sampler: Sampler, model: Diffusion) -> Tensor:
         """The time of each step, from 1 to 0, or as a scheduler of diffusers counts."""
         if isinstance(sampler, DiffusersSampler):
-            timesteps: Tensor = sampler.build().timesteps
+            timesteps: Tensor = sampler.build(model.schedule).timesteps
             return timesteps
         return sampler.levels(model).t[:-1]
 

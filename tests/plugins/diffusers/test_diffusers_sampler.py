@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import elbowroom as er
 import pytest
 import torch
 from elbowroom import DataSpec, ElbowroomError, EvenGrid, Noise, Schedule
@@ -12,6 +13,7 @@ from elbowroom.conformance.oracle import MixtureOracle
 from elbowroom.plugins.diffusers.sampler import DiffusersSampler
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ddim import DDIM
+from elbowroom.plugins.samplers.grid import LogSNRGrid, RhoGrid
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from scipy import stats
@@ -158,6 +160,63 @@ def test_calls_are_counted_apart_from_steps():
     """A second-order scheduler takes two calls a step but for the last."""
     sampler = DiffusersSampler(10, scheduler="HeunDiscreteScheduler")
     assert (sampler.sample(Model(VPCosine()), Noise.of(0, 2)).calls == 19).all()
+
+
+TABLED = [
+    "DDIMScheduler",
+    "DDPMScheduler",
+    "DEISMultistepScheduler",
+    "DPMSolverMultistepScheduler",
+    "EulerDiscreteScheduler",
+    "HeunDiscreteScheduler",
+    "LMSDiscreteScheduler",
+    "UniPCMultistepScheduler",
+]
+
+
+@pytest.mark.parametrize("grid", [EvenGrid(), LogSNRGrid(), RhoGrid()], ids=str)
+@pytest.mark.parametrize("scheduler", TABLED)
+def test_a_grid_says_at_which_levels_a_scheduler_asks(scheduler, grid):
+    """All of its levels on the model's schedule and no others, up to float32."""
+    model = Model(VPCosine(eps=0.01))
+    found = DiffusersSampler(12, grid, scheduler=scheduler).levels(model).log_snr[:-1]
+    due = model.schedule.log_snr(grid.times(11, model.schedule))
+    assert len(due) == 12
+    torch.testing.assert_close(found.unique(), due, rtol=0, atol=0.02)
+
+
+def test_on_a_grid_the_first_order_is_our_ddim():
+    """From the same noise over the same levels to the same data."""
+    model, first = Model(VPCosine(eps=0.01)), {"solver_order": 1}
+    theirs = list(DiffusersSampler(10, LogSNRGrid(), options=first).frames(model, Noise.of(0, 50)))
+    ours = list(DDIM(9, LogSNRGrid()).frames(model, Noise.of(0, 50)))
+    for a, b in zip(theirs[:10], ours[:10], strict=True):
+        assert torch.allclose(a.z, b.z, atol=2e-3)
+    assert (theirs[-1].x - ours[-1].x).abs().max() <= 1
+    own = list(DiffusersSampler(10, options=first).frames(model, Noise.of(0, 50)))
+    assert not torch.allclose(own[5].z, ours[5].z, atol=2e-2)
+
+
+def test_a_grid_that_cannot_be_walked_is_refused():
+    """A scheduler without a table, or levels that no table of theirs can hold."""
+    straight = DiffusersSampler(8, RhoGrid(), scheduler="FlowMatchEulerDiscreteScheduler")
+    with pytest.raises(ElbowroomError, match="takes no table of noise"):
+        straight.levels(Model(VPCosine()))
+    with pytest.raises(ElbowroomError, match=r"ends at log-SNR 18.*log_snr_max=14"):
+        DiffusersSampler(8, RhoGrid()).levels(Model(VPCosine(log_snr_max=18.0)))
+
+
+def test_its_own_levels_are_the_default_in_a_config():
+    """And another grid is named there as for any sampler."""
+    parsed = er.assemble(
+        data="toy",
+        process="gaussian",
+        denoiser={"name": "dit", "width": 16, "depth": 1},
+        sampler={"name": "diffusers", "steps": 5, "grid": {"name": "rho", "rho": 3.0}},
+    )
+    assert parsed.sampler.grid == RhoGrid(rho=3.0)
+    assert (er.sample(parsed, 4).calls == 5).all()
+    assert er.sample(parsed, 4, grid="scheduler").x.shape == (4, 3)
 
 
 def test_an_unknown_scheduler_is_named_with_its_neighbours():
