@@ -1,14 +1,17 @@
-"""Scattered sampling (Besnier et al. 2025): tokens that appear together are far from each other.
+"""Scattered sampling (after Besnier et al. 2025): tokens that appear together are far apart.
 
 Tokens revealed in one call are drawn as if they did not see each other, which loses their total
-correlation, and neighbours have most of it. So their order is not left to chance: cell by cell it
-follows a sequence that covers the picture, or the text, ever more finely (Sobol's; theirs is
-Halton's). Each sample's sequence is shifted around the edges by an amount of its own, so that every
-token is as likely as any other to be the k-th.
+correlation, and neighbours have most of it. So their order is not left to chance: it is that in
+which a sequence of even spread first comes to each cell of the picture, or of the text,
+
+    point k = (1/2 + k/phi, 1/2 + k/phi^2, ...) mod 1,      phi^(axes + 1) = phi + 1
+
+(Roberts' sequence; theirs is Halton's). Each sample's is shifted around the edges by an amount of
+its own, so that among hidden tokens every one is as likely as any other to be the k-th.
 
 The order depends on nothing that is drawn: with one token a call and an exact denoiser this samples
 the data exactly, as any order does. With fewer calls the samples' KL from the data is at most the
-mean, over shifts and what becomes visible, of the groups' total correlations.
+sum over calls of the total correlation of what appears together, averaged over shifts and draws.
 """
 
 from __future__ import annotations
@@ -64,12 +67,19 @@ def turns(path: Trajectory) -> Tensor:
 
 @lru_cache(maxsize=8)
 def scattered_order(shape: tuple[int, ...]) -> Tensor:
-    """[N] the turn of each cell of a box: in the order in which Sobol's sequence comes to them."""
+    """[N] the turn of each cell of a box: in the order in which the sequence comes to them."""
     sizes, cells = [size for size in shape if size > 1] or [1], math.prod(shape)
     drawn, first = cells, np.empty(0, np.int64)
     while len(first) < cells:
-        points = torch.quasirandom.SobolEngine(len(sizes)).draw(drawn, dtype=torch.float64)
-        cell = np.ravel_multi_index((points.numpy() * sizes).astype(np.int64).T, sizes)
+        cell = np.ravel_multi_index((evenly_spread(drawn, len(sizes)) * sizes).astype(int).T, sizes)
         first = np.unique(cell, return_index=True)[1]  # by cell
         drawn *= 2
     return torch.from_numpy(first.argsort().argsort())
+
+
+def evenly_spread(count: int, axes: int) -> np.ndarray:
+    """[count, axes] points in the unit box: multiples of the powers of 1/phi, modulo 1."""
+    phi = 2.0
+    for _ in range(64):  # a fixed point that attracts
+        phi = (1 + phi) ** (1 / (axes + 1))
+    return (0.5 + np.arange(count)[:, None] / phi ** np.arange(1, axes + 1)) % 1.0

@@ -10,7 +10,7 @@ from elbowroom import DataSpec, Noise
 from elbowroom.conformance.oracle import TableOracle
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
-from elbowroom.plugins.samplers.scattered import Scattered, scattered_order, turns
+from elbowroom.plugins.samplers.scattered import Scattered, evenly_spread, scattered_order, turns
 from elbowroom.plugins.schedules.masking import Linear
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,15 +80,30 @@ def test_every_cell_has_its_turn(shape):
     assert sorted(order.tolist()) == list(range(order.numel()))
 
 
-@pytest.mark.parametrize(("shape", "part"), [((8, 8, 1), 4), ((16, 16), 2), ((16,), 4)])
-def test_tokens_of_a_group_are_in_different_parts(shape, part):
-    """An axis cut in so many, every group of as many as there are parts has one in each."""
+@pytest.mark.parametrize("shape", [(8, 8, 1), (14, 14, 1), (28, 28), (64,), (100,)])
+@pytest.mark.parametrize("together", [2, 5, 8])
+def test_tokens_of_a_group_are_no_neighbours(shape, together):
+    """Around the edges too: of so many in a row hardly any touch, by chance many would."""
     order = scattered_order(shape).view([size for size in shape if size > 1])
-    parts = part**order.ndim
-    for first in range(0, order.numel(), parts):
-        cells = ((order >= first) & (order < first + parts)).nonzero()
-        places = cells * part // torch.tensor(order.shape)
-        assert len(places.unique(dim=0)) == parts
+
+    def touching(turn):
+        group = turn // together
+        return sum(int((group == group.roll(1, axis)).sum()) for axis in range(turn.ndim))
+
+    by_chance = touching(
+        torch.randperm(order.numel(), generator=torch.manual_seed(0)).view_as(order)
+    )
+    assert touching(order) <= 0.1 * by_chance + 1
+
+
+def test_the_sequence_of_one_axis_is_the_golden_ratios():
+    """phi = 1.618..., and in two dimensions phi^3 = phi + 1."""
+    golden = (1 + 5**0.5) / 2
+    assert evenly_spread(3, 1)[:, 0] == pytest.approx(
+        [0.5, 0.5 + 1 / golden - 1, (0.5 + 2 / golden) % 1]
+    )
+    plastic = 1 / (evenly_spread(2, 2)[1, 0] + 1 - 0.5)
+    assert plastic**3 == pytest.approx(plastic + 1)
 
 
 def test_every_token_is_as_likely_as_any_other_to_be_the_kth():
