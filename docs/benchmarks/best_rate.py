@@ -5,7 +5,7 @@
         --vary objective.times=stratified,adaptive --rate 6e-3 --seeds 3 --jobs 2
 
 Rates are tried with seed 0, each twice the last, until the best one has a worse one on either
-side; the other seeds run at the best alone. A point is a call of ``elbowroom compare`` with one
+side or six were tried; the other seeds run at the best alone. A point is a call of ``elbowroom compare`` with one
 thread, in a folder of its own below DIR, DIR/RECIPE/RATE/seed-N; finished ones are not run again,
 so the same command goes on where it was stopped. ``training_frontier.py DIR/*/*/*`` makes the
 table. What is printed at the end is the best rate of each recipe and what was tried beside it.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -24,20 +25,24 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from elbowroom.plugins.compare.axes import Axis
+
 METRICS = ("{name: bpd, split: validation}", "fid", "is")
 MOST = 6  # rates of one recipe: where none is the best by then, the rate is not what is wrong
 
 
 def recipes(varied: Sequence[str]) -> Iterator[list[str]]:
     """Each choice of one value for every ``KEY=A,B``, as overrides."""
-    keys = [one.partition("=")[0] for one in varied]
-    values = [one.partition("=")[2].split(",") for one in varied]
-    for chosen in itertools.product(*values):
-        yield [f"{key}={value}" for key, value in zip(keys, chosen, strict=True)]
+    axes = [Axis.parse(one) for one in varied]
+    for chosen in itertools.product(*(axis.values for axis in axes)):
+        yield [f"{axis.key}={value}" for axis, value in zip(axes, chosen, strict=True)]
 
 
 def best_inside(first: float, figure_at: Callable[[float], float]) -> dict[float, float]:
-    """The figure at each rate tried: the first, its doubles and halves until the best is inside."""
+    """The figure at each rate tried: the first, its doubles and halves until the best is inside.
+
+    A rate at which training fails, or ends at no number, is worse than any other.
+    """
     tried = {rate: figure_at(rate) for rate in (first, 2 * first)}
     while len(tried) < MOST:
         best = min(tried, key=tried.__getitem__)
@@ -75,10 +80,11 @@ class Recipe:
             self.train(folder, rate, seed)
             value = read(folder, self.options.by)
             if value is None:
-                raise RuntimeError(f"{folder} has no {self.options.by}: see its log")
+                print(f"{folder} has no {self.options.by}: see printed.txt there", flush=True)
+                return math.inf
         seconds = time.perf_counter() - began
         print(f"{self.name}, rate {rate:g}, seed {seed}: {value:.4f}, {seconds:.0f} s", flush=True)
-        return value
+        return math.inf if math.isnan(value) else value
 
     def train(self, folder: Path, rate: float, seed: int) -> None:
         """Call ``elbowroom compare`` for one point."""
@@ -92,7 +98,7 @@ class Recipe:
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
                 stdout=printed,
                 stderr=subprocess.STDOUT,
-                check=True,
+                check=False,
             )
 
 
@@ -119,7 +125,10 @@ def main() -> None:
     with ThreadPoolExecutor(options.jobs) as pool:
         asked = [Recipe(overrides, options) for overrides in recipes(options.vary)]
         for name, tried in pool.map(Recipe.run, asked):
-            print(f"{name}: " + ", ".join(f"{rate:g} {value:.4f}" for rate, value in tried.items()))
+            told = ", ".join(f"{rate:g} {value:.4f}" for rate, value in tried.items())
+            best = min(tried, key=tried.__getitem__)
+            at_edge = " (at the edge of what was tried)" if best in (min(tried), max(tried)) else ""
+            print(f"{name}: {told}; best {best:g}{at_edge}")
 
 
 if __name__ == "__main__":

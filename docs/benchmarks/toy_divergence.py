@@ -82,7 +82,8 @@ def model_of(process: str, curve: Path) -> tuple[er.Diffusion, Tensor]:
 def divergence(x: Tensor, law: Tensor) -> float:
     """KL(law || draws) by counts, in nats, less what draws of the law itself have on average."""
     number = (x * torch.tensor([9, 3, 1])).sum(1)
-    share = torch.bincount(number, minlength=27).clamp(min=0.5).double() / len(x)
+    counts = torch.bincount(number, minlength=27).double().clamp(min=0.5)
+    share = counts / counts.sum()
     return float((law * (law / share).log()).sum()) - 26 / (2 * len(x))
 
 

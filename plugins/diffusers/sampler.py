@@ -8,8 +8,8 @@ schedule. ``options`` are the scheduler's own. Two of its defaults are changed: 
 at the noisiest level (``timestep_spacing: trailing``) and the data it expects is not clipped.
 
 With a ``grid`` it walks the levels of that one instead, on the model's schedule: it is made from a
-table of noise that has these and no others. As of Heun's, the last step goes from the grid's end
-to the data.
+table of noise that has these and no others, and refused if it asks at any other. As of Heun's, the
+last step goes from the grid's end to the data.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from .coordinates import coordinates, output_for
 from .grid import SchedulersOwn
 from .noise_table import HIGHEST, betas
 
+_NEAR = 0.05  # what float32 may do to a lambda
 _CHANGED = {"timestep_spacing": "trailing", "clip_sample": False}
 _REFUSED = {
     "DPMSolverSDEScheduler": "its Brownian noise is drawn for a whole batch at once, so a sample "
@@ -70,8 +71,11 @@ class DiffusersSampler(Sampler):
                 f"sampler.grid: {self.scheduler} takes no table of noise and has its levels from "
                 "no one else: leave the grid out"
             )
+        twice = sorted(table.keys() & self.options.keys())
+        if twice:
+            raise ElbowroomError(f"sampler.options: {twice[0]}: the table is made from the grid")
         made = made_scheduler(cls, self.scheduler, {**self.options, **table})
-        return self._set(made, len(log_snr))
+        return self._asked_at(self._set(made, len(log_snr)), log_snr)
 
     def _log_snr(self, schedule: Schedule | None) -> Tensor:
         """[calls] lambda of the grid's levels, from noise to data."""
@@ -86,6 +90,19 @@ class DiffusersSampler(Sampler):
             )
         return log_snr
 
+    def _asked_at(self, scheduler: Any, log_snr: Tensor) -> Any:
+        """The scheduler, if it calls the network at these levels and no others."""
+        asked = asked_levels(scheduler).unique()
+        if asked.shape != log_snr.shape or not torch.allclose(asked, log_snr, rtol=0, atol=_NEAR):
+            raise ElbowroomError(
+                f"sampler.grid: {self.scheduler} does not keep to {type(self.grid).__name__}: it "
+                f"asks at {len(asked)} levels of log-SNR {float(asked[0]):.2f} to "
+                f"{float(asked[-1]):.2f}, and the grid has {len(log_snr)} of "
+                f"{float(log_snr[0]):.2f} to {float(log_snr[-1]):.2f}. Options that place levels, "
+                "very many steps and schedulers that look between levels go without a grid"
+            )
+        return scheduler
+
     def _set(self, scheduler: Any, steps: int) -> Any:
         try:
             scheduler.set_timesteps(steps)
@@ -99,9 +116,16 @@ class DiffusersSampler(Sampler):
 
     def levels(self, model: Model) -> Level:
         """The scheduler's: one for each of its calls, and the data at the end."""
-        scheduler = self.build(model.schedule)
-        lam = [coordinates(scheduler, i).log_snr for i in range(len(scheduler.timesteps))]
-        return Level.at(torch.tensor([*lam, torch.inf], dtype=torch.float64), model.process)
+        found = asked_levels(self.build(model.schedule))
+        if not isinstance(self.grid, SchedulersOwn):  # without what float32 does to them
+            grid = self._log_snr(model.schedule)
+            found = grid[(found[:, None] - grid).abs().argmin(1)]
+        end = found.new_tensor([torch.inf])
+        return Level.at(torch.cat([found, end]), model.process)
+
+    def count_steps(self, model: Model) -> int:
+        own = isinstance(self.grid, SchedulersOwn)
+        return self.steps if own else len(self._log_snr(model.schedule))
 
     def frames(
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
@@ -143,6 +167,12 @@ class DiffusersSampler(Sampler):
                 f"data: for data that is always {point} it ends at "
                 f"{', '.join(f'{value:.3g}' for value in last.flatten().tolist())}"
             )
+
+
+def asked_levels(scheduler: Any) -> Tensor:
+    """[calls] lambda at which it calls the network."""
+    calls = range(len(scheduler.timesteps))
+    return torch.tensor([coordinates(scheduler, i).log_snr for i in calls], dtype=torch.float64)
 
 
 def walk(

@@ -105,6 +105,8 @@ class Excess(Metric):
         if self.split == "train":
             self._of_network = self._of_optimum
             if len(self._of_optimum.rows) < len(train):
+                if self.limit < 2:
+                    raise ElbowroomError("excess: one example tells nothing of others: limit: 2")
                 self._of_all = SampledOptimum(self._optimum, len(train))
 
     def state(self) -> dict[str, Tensor]:

@@ -78,6 +78,9 @@ class Optimum:
 
     def expected(self, process: Process, posterior: Tensor, z: Tensor, level: Level) -> Tensor:
         """[B, *D] what the prediction by a posterior [B, S] loses if that posterior is right."""
+        if "absorbing" in process.traits:
+            hidden = z == cast("Absorbing", process).mask
+            return self._entropy(process, posterior).where(hidden, 0.0)
         found = []
         for rows in torch.arange(len(z), device=z.device).split(_rows_at_once(process)):
             here, at = posterior[rows], level.select(rows)
@@ -88,6 +91,13 @@ class Optimum:
                 else self._expected_of_values(process, here, z[rows], best, at)
             )
         return torch.cat(found)
+
+    def _entropy(self, process: Process, posterior: Tensor) -> Tensor:
+        """[B, *D] of each token's value, by the values that some state has there."""
+        tokens = process.encode(self.states).flatten(1)  # [S, N]
+        parts = tokens.split(max(1, _AT_ONCE // len(tokens)), 1)
+        found = torch.cat([_entropies(posterior, part) for part in parts], 1)
+        return found.view(len(posterior), *self.states.shape[1:])
 
     def _expected_square(
         self, process: Process, posterior: Tensor, z: Tensor, best: Any, level: Level
@@ -150,6 +160,19 @@ class Optimum:
             2, tokens.expand(b, -1, -1), posterior[:, None].expand(-1, len(tokens), -1)
         )
         return found.view(b, *self.states.shape[1:], values)
+
+
+def _entropies(posterior: Tensor, tokens: Tensor) -> Tensor:
+    """[B, N] of the values of ``tokens`` [S, N], each state as likely as ``posterior`` [B, S]."""
+    values, state = tokens.sort(0)
+    new = torch.nn.functional.pad(values[1:] != values[:-1], (0, 0, 1, 0))
+    number = new.cumsum(0)  # [S, N] of a value among those of its token
+    found = []
+    for row in posterior:
+        chances = torch.zeros(tokens.shape, dtype=row.dtype, device=row.device)
+        chances = chances.scatter_add(0, number, row[state])
+        found.append(torch.special.entr(chances).sum(0))
+    return torch.stack(found)
 
 
 def _values(process: Process) -> int:

@@ -5,19 +5,20 @@ drawn, and z was made from one of these, x_i. Each other stands for c of the N -
 
     q(x_i | z) ~ q(z | x_i),     q(x_j | z) ~ c q(z | x_j),     c = (N - 1)/(n - 1),
 
-so that the sums over all are right on average. If x_i were counted as often as the others, its own
-share would be N/n times too large: that is the posterior of the n alone, who lose less. (The case
-of squared errors is Xu et al.'s, arXiv 2506.13763.)
+so that the sums over all, or over all of one label, are right on average. If x_i were counted as
+often as the others, its own share would be N/n times too large: that is the posterior of the n
+alone, who lose less. (Xu et al., arXiv 2506.13763, estimate the optimum of squared errors from a
+part of the examples too.)
 
 What is left is an error e of the posterior p by the draw of the others. Any proper score has
 E loss(p) = G(p), concave, and a prediction p + e
 
     loses               G(p) + e'He/2 + ...
-    expects to lose     G(p) - e'He/2 + ...       (H = -G'', and what is linear in e averages out)
+    expects to lose     G(p) + G'e - e'He/2 + ...       (H = -G'')
 
-so half the sum of the two is right to second order. Where hardly any of the others is near enough
-to count, a draw of few of them mostly misses what they do, and the estimate is too low; in all that
-was measured it was nearer to the optimum of the N than that of the n alone.
+so of half the sum of the two G'E[e]/2 is left, the bias of a ratio of sums: an estimate, of which
+either sign occurs. Where hardly any of the others is near enough to count, a draw of few mostly
+misses what they do, and it is too low.
 """
 
 from __future__ import annotations
@@ -41,23 +42,13 @@ class SampledOptimum:
         self, process: Process, x: Tensor, z: Tensor, level: Level, y: Tensor | None, own: Tensor
     ) -> Tensor:
         """[B, *D] of z made from the drawn examples ``own`` [B], encoded x [B, *D]."""
-        optimum = attrs.evolve(self.drawn, probabilities=self._counts(y, own))
+        optimum = attrs.evolve(self.drawn, probabilities=self._counts(own))
         posterior = optimum.posterior(process, z, level, y)
         lost = optimum.lost(process, posterior, x, z, level)
         return (lost.double() + optimum.expected(process, posterior, z, level)) / 2
 
-    def _counts(self, y: Tensor | None, own: Tensor) -> Tensor:
-        """[B, n] how many examples each one drawn stands for.
-
-        Given a label it stands among those of its label, whose share of all is taken for their
-        share of the drawn.
-        """
-        labels, n = self.drawn.labels, len(self.drawn.states)
-        alike = (
-            torch.full_like(own, n)
-            if y is None or labels is None
-            else (y[:, None] == labels).sum(1)  # [B]
-        ).double()
-        others = (alike * self.total / n - 1) / (alike - 1).clamp(min=1)
-        mine = torch.arange(n, device=own.device) == own[:, None]  # [B, n]
-        return torch.where(mine, 1.0, others[:, None])
+    def _counts(self, own: Tensor) -> Tensor:
+        """[B, n] how many examples each one drawn stands for."""
+        n = len(self.drawn.states)
+        mine = torch.arange(n, device=own.device) == own[:, None]
+        return torch.where(mine, 1.0, (self.total - 1) / (n - 1)).double()

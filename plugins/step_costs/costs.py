@@ -91,7 +91,7 @@ class StepCosts:
         return StepCosts(log_snr, coordinate, slope, error, tokens=self.tokens)
 
     def within(self, schedule: Schedule) -> StepCosts:
-        """Those of the levels that a schedule has, with its own ends."""
+        """Those of the levels that a schedule has, with its own ends where these are finite."""
         low, high = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64)).tolist()
         first = max(int((self.log_snr <= low).sum()) - 1, 0)
         last = min(int((self.log_snr < high).sum()), len(self.log_snr) - 1)
@@ -99,7 +99,8 @@ class StepCosts:
             raise ElbowroomError("sampler.grid.curve: it was measured at other levels than these")
         levels, steps = slice(first, last + 1), slice(first, last)
         log_snr = self.log_snr[levels].clone()
-        log_snr[0], log_snr[-1] = low, high
+        log_snr[0] = low if math.isfinite(low) else log_snr[0]
+        log_snr[-1] = high if math.isfinite(high) else log_snr[-1]
         return StepCosts(
             log_snr,
             None if self.coordinate is None else self.coordinate[levels],
@@ -160,6 +161,12 @@ def coordinate_of(process: Process, log_snr: Tensor) -> tuple[Tensor, Tensor]:
     coordinate = reach / reach[-1]
     whole = process.step_price(log_snr[:-1], log_snr[-1])
     return coordinate, whole / (1 - coordinate[:-1])
+
+
+def told_apart(process: Process, log_snr: Tensor) -> Tensor:
+    """Of rising levels those whose step has a price in float64; the end stays."""
+    coordinate, _ = coordinate_of(process, log_snr)
+    return log_snr[torch.cat([coordinate.diff() > 0, torch.ones(1, dtype=torch.bool)])]
 
 
 def has_price(process: Process) -> bool:

@@ -33,10 +33,11 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from .costs import MOST_LEVELS, StepCosts, coordinate_of, has_price
+from .costs import MOST_LEVELS, StepCosts, coordinate_of, has_price, told_apart
 
 _STEP = 2**31 - 3  # a step that nothing else asks for
 _FAR = 30.0  # no share of tokens is told from 0 or 1 beyond it
+_NEAR = 0.05  # in lambda: tables of others' schedulers are in float32
 
 
 @attrs.define(eq=False)
@@ -97,13 +98,17 @@ class Curve(Metric):
         return Measurement(costs.total(range(levels)) / self._unit, error, of=of)
 
     def _grid_of(self, sampler: Sampler | None) -> Tensor | None:
-        """[T + 1] lambda of the sampler's grid, if it walks one that can be made by now."""
+        """[T + 1] lambda of the sampler's grid, if it is there by now and leads over the path."""
         if sampler is None or not attrs.fields_dict(type(sampler))["grid"].init:
             return None
         with suppress(ElbowroomError):  # it may be made from the curve that is measured here
-            near = sampler.levels(self._model).log_snr.clamp(-_FAR, _FAR)
-            distinct: Tensor = torch.unique_consecutive(near)
-            return distinct
+            log_snr = sampler.levels(self._model).log_snr
+            if "real" in self._model.process.traits:
+                log_snr = log_snr[log_snr.isfinite()]  # no step to the data itself has a price
+            found = told_apart(self._model.process, finite(log_snr))
+            ends = finite(self._model.schedule.log_snr(torch.tensor([1.0, 0.0]).double()))
+            if torch.allclose(found[[0, -1]], ends, rtol=0, atol=_NEAR):
+                return found
         return None
 
     @property
@@ -148,12 +153,14 @@ class Curve(Metric):
         return self._subject.model
 
     def _levels(self, count: int) -> Level:
-        """[count + 1] levels from noise to data; ends that are infinite, just short of it."""
+        """At most [count + 1] levels from noise to data."""
         looks = Looks(
             self._model, self._subject.data.split(self.split), torch.arange(1), 1, 0, 0, "cpu"
         )
         t = torch.linspace(1, 0, count + 1, dtype=torch.float64)
-        log_snr = looks.schedule.log_snr(t).clamp(-_FAR, _FAR)
+        log_snr = finite(looks.schedule.log_snr(t))
+        if has_price(self._model.process):
+            log_snr = told_apart(self._model.process, log_snr)
         return Level.at(log_snr, self._model.process)
 
     def _batches(
@@ -170,3 +177,15 @@ class Curve(Metric):
             noise = Noise(subject.seed, places.to(subject.device), total, _STEP)
             at = levels.select(node).over(x, torch.float32)
             yield x, y, self._model.process.corrupt(x, at, noise), at, node
+
+
+def finite(log_snr: Tensor) -> Tensor:
+    """Rising levels, each once; an infinite end is one that is as good as infinite."""
+    inside = log_snr[log_snr.isfinite()].unique()
+    low, high = inside.new_tensor([-_FAR]), inside.new_tensor([_FAR])
+    if len(inside):
+        low, high = torch.minimum(low, inside[:1] - 1), torch.maximum(high, inside[-1:] + 1)
+    parts = (
+        [low] * bool(log_snr[0] == -torch.inf) + [inside] + [high] * bool(log_snr[-1] == torch.inf)
+    )
+    return torch.cat(parts)

@@ -39,6 +39,7 @@ from elbowroom import (
 from torch import Tensor
 
 from ..coordinates import coordinates
+from ..grid import SchedulersOwn
 from ..noise_table import HIGHEST, betas
 from ..sampler import DiffusersSampler
 from ..unet import UNet
@@ -209,9 +210,10 @@ def _of_table(
     return made, log_snr, len(sampler.levels(model).t)
 
 
-def _its_own(sampler: DiffusersSampler, model: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
-    told = attrs.evolve(sampler, options={**sampler.options, "prediction_type": kind})
-    scheduler = told.build(model.schedule)
+def _its_own(sampler: DiffusersSampler, _: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
+    if not isinstance(sampler.grid, SchedulersOwn):
+        raise NotNativeError("a grid makes a table that holds for one number of steps alone")
+    scheduler = attrs.evolve(sampler, options={**sampler.options, "prediction_type": kind}).build()
     name, kept = sampler.scheduler, getattr(scheduler, "alphas_cumprod", None)
     if kept is None or scheduler.timesteps.is_floating_point():
         raise NotNativeError(f"{name} calls the network between the rows of a table")

@@ -206,6 +206,56 @@ def test_a_grid_that_cannot_be_walked_is_refused():
         DiffusersSampler(8, RhoGrid()).levels(Model(VPCosine(log_snr_max=18.0)))
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "options"),
+    [
+        ("DPMSolverMultistepScheduler", {"use_karras_sigmas": True}),
+        ("EulerDiscreteScheduler", {"use_karras_sigmas": True}),
+        ("DPMSolverMultistepScheduler", {"rescale_betas_zero_snr": True}),
+        ("DPMSolverSinglestepScheduler", {}),
+        ("KDPM2DiscreteScheduler", {}),
+        ("CogVideoXDDIMScheduler", {}),
+    ],
+)
+def test_a_scheduler_that_does_not_keep_to_the_grid_is_refused(scheduler, options):
+    """Instead of walking levels that nobody named."""
+    sampler = DiffusersSampler(12, EvenGrid(), scheduler=scheduler, options=options)
+    with pytest.raises(ElbowroomError, match="does not keep to EvenGrid"):
+        sampler.levels(Model(VPCosine(eps=0.01)))
+
+
+def test_levels_a_table_cannot_hold_are_refused():
+    """So near each other, or so noisy, that float32 has no betas for them; or given twice."""
+    with pytest.raises(ElbowroomError, match="very many steps"):
+        DiffusersSampler(1000, LogSNRGrid()).levels(Model(VPCosine(log_snr_max=13.45)))
+    with pytest.raises(ElbowroomError, match="does not keep to"):
+        DiffusersSampler(2, EvenGrid()).levels(Model(VPCosine(log_snr_min=-20.0)))
+    options = {"num_train_timesteps": 100}
+    with pytest.raises(ElbowroomError, match="made from the grid"):
+        DiffusersSampler(5, EvenGrid(), options=options).levels(Model(VPCosine()))
+
+
+def test_on_a_grid_the_levels_are_those_the_network_has_learned():
+    """Not beyond the path's ends by what float32 does, of which samplers warn."""
+    model = Model(VPCosine(log_snr_max=13.45))
+    levels = DiffusersSampler(20, EvenGrid()).levels(model).log_snr
+    assert torch.equal(levels[[0, -2]], model.schedule.log_snr(torch.tensor([1.0, 0.0]).double()))
+
+
+class OfTwo(EvenGrid):
+    """A grid that takes no more than two steps."""
+
+    def times(self, steps, schedule):
+        return super().times(min(steps, 2), schedule)
+
+
+def test_a_grid_of_fewer_steps_is_counted():
+    """Two steps between three levels, and a call at each."""
+    sampler, model = DiffusersSampler(10, OfTwo()), Model(VPCosine(eps=0.01))
+    assert sampler.count_steps(model) == 3
+    assert (sampler.sample(model, Noise.of(0, 2)).calls == 3).all()
+
+
 def test_its_own_levels_are_the_default_in_a_config():
     """And another grid is named there as for any sampler."""
     parsed = er.assemble(

@@ -260,18 +260,24 @@ def test_some_examples_tell_of_the_optimum_of_all(name, level):
         assert alone < due and abs(found - due) < 0.7 * (due - alone)
 
 
-@pytest.mark.parametrize("labels", [None, torch.tensor([0, 0, 0, 1, 1, 2])])
-def test_those_drawn_stand_for_all_of_their_label(labels):
-    """The one z was made from for itself, the others for the rest; an only one of its label too."""
-    drawn = Optimum(TOY.states[:6], torch.ones(6).double(), labels)
-    own, best = torch.arange(6), SampledOptimum(drawn, 60)
-    found = best._counts(labels, own)
-    assert found.diagonal().tolist() == [1.0] * 6
-    if labels is None:
-        assert found.sum(1).tolist() == pytest.approx([60.0] * 6)
-    else:
-        alike = labels[:, None] == labels
-        assert found.where(alike, 0).sum(1).tolist() == pytest.approx([30, 30, 30, 20, 20, 1])
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_those_drawn_stand_for_all_of_their_label(label):
+    """Over every draw that has the one z was made from: as many as there are, on average."""
+    labels = torch.tensor([0, 0, 0, 0, 1, 1, 2])
+    mine = int((labels == label).nonzero()[0])
+    sums = []
+    for others in itertools.combinations([k for k in range(7) if k != mine], 3):
+        rows = torch.tensor([mine, *others])
+        drawn = Optimum(EVERY[rows], torch.ones(4).double(), labels[rows])
+        counts = SampledOptimum(drawn, 7)._counts(torch.tensor([0]))
+        assert counts[0, 0] == 1
+        sums.append(float(counts[0, labels[rows] == label].sum()))
+    assert sum(sums) / len(sums) == pytest.approx(int((labels == label).sum()))
+
+
+def test_one_example_tells_nothing_of_the_others():
+    with pytest.raises(ElbowroomError, match="limit: 2"):
+        prepared(Model(*PROCESSES["masked"], clueless), Pictures(9), split="train", limit=1)
 
 
 @attrs.frozen(eq=False)

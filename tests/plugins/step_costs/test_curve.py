@@ -8,7 +8,9 @@ import pytest
 import torch
 from elbowroom import EvaluationProtocol, evaluate_run
 from elbowroom.config.sections import load_config
+from elbowroom.conformance import check_grid
 from elbowroom.plugins.step_costs.costs import StepCosts
+from elbowroom.plugins.step_costs.tightest import Tightest
 from elbowroom.training.run import train
 
 from tests.helpers.tiny_run import tiny_config
@@ -36,11 +38,14 @@ def test_its_area_is_the_bounds_diffusion_term(tmp_path, process):
     assert torch.equal(again.table(), costs.table())
 
 
-def test_a_path_with_infinite_ends_has_a_curve_too():
+@pytest.mark.parametrize(
+    "schedule",
+    [{"name": "cosine", "eps": 0.0}, {"name": "polynomial", "exponent": 8, "eps": 0.0}],
+)
+def test_a_path_with_infinite_ends_has_a_curve_too(schedule, tmp_path):
     """eps: 0, where masks are all there is at t = 1, and none are left at 0."""
     import elbowroom as er
 
-    schedule = {"name": "cosine", "eps": 0.0}
     model = er.assemble(
         data="toy",
         process="masked",
@@ -57,6 +62,62 @@ def test_a_path_with_infinite_ends_has_a_curve_too():
     assert costs.log_snr[0] < -20 and costs.log_snr[-1] > 20
     drawn = er.sample(model, 400, seed=1)
     assert found["grid_calls"] == pytest.approx(float(drawn.calls.double().mean()), rel=0.1)
+    (tmp_path / "figures.json").write_text(json.dumps({"details": report.details}))
+    check_grid(Tightest(str(tmp_path / "figures.json")), model.schedule)
+    assert (Tightest(str(tmp_path / "figures.json")).times(300, model.schedule).diff() < 0).all()
+
+
+@pytest.mark.parametrize(
+    ("process", "schedule"),
+    [
+        ("gaussian", {"name": "linear-log-snr", "log_snr_max": 40.0, "log_snr_min": -10.0}),
+        ("masked", {"name": "cosine", "eps": 1e-14}),
+    ],
+)
+def test_far_ends_that_are_finite_stay(process, schedule):
+    """Levels beyond which nothing changes are measured as any others."""
+    import elbowroom as er
+
+    model = er.assemble(
+        data="toy", process=process, schedule=schedule, denoiser={"name": "dit", "width": 16}
+    )
+    report = er.evaluate(model, metrics=({"name": "curve", "looks": 8},), batch_size=2000)
+    costs = StepCosts.of_record(report.details["curve"])
+    due = model.schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64))
+    torch.testing.assert_close(costs.log_snr[[0, -1]], due)
+    assert report.measurements["curve_bits_per_dim"].value > 0
+
+
+def test_only_a_grid_over_the_path_is_priced():
+    """Schedulers of diffusers: with a grid as any sampler's, at levels of their own not at all."""
+    import elbowroom as er
+
+    found = {}
+    for grid in ("log-snr", "scheduler"):
+        model = er.assemble(
+            data="toy",
+            process="gaussian",
+            schedule={"name": "vp-cosine", "log_snr_max": 5.0},
+            denoiser={"name": "dit", "width": 16},
+            sampler={"name": "diffusers", "steps": 9, "grid": grid},
+        )
+        asked = ({"name": "curve", "looks": 16},)
+        found[grid] = er.evaluate(model, metrics=asked, batch_size=2000).measurements
+        ours = er.evaluate(
+            er.assemble(
+                data="toy",
+                process="gaussian",
+                schedule={"name": "vp-cosine", "log_snr_max": 5.0},
+                denoiser={"name": "dit", "width": 16},
+                sampler={"name": "ddim", "steps": 8, "grid": "log-snr"},
+            ),
+            metrics=asked,
+            batch_size=2000,
+        ).measurements
+    assert "grid_bits_per_dim" not in found["scheduler"]
+    assert found["log-snr"]["grid_bits_per_dim"].value == pytest.approx(
+        ours["grid_bits_per_dim"].value, rel=0.02
+    )
 
 
 def test_a_sampler_takes_the_grid_of_its_own_run(tmp_path):
