@@ -5,10 +5,10 @@
         --vary objective.times=stratified,adaptive --rate 6e-3 --seeds 3 --jobs 2
 
 Rates are tried with seed 0, each twice the last, until the best one has a worse one on either
-side or six were tried; the other seeds run at the best alone. A point is a call of ``elbowroom compare`` with one
-thread, in a folder of its own below DIR, DIR/RECIPE/RATE/seed-N; finished ones are not run again,
-so the same command goes on where it was stopped. ``training_frontier.py DIR/*/*/*`` makes the
-table. What is printed at the end is the best rate of each recipe and what was tried beside it.
+side or six were tried; the other seeds run at the best alone. A point is a call of ``elbowroom
+compare`` with one thread, in a folder of its own below DIR, DIR/RECIPE/RATE/seed-N; finished ones
+are not run again, so the same command goes on where it was stopped. At the end it prints the best
+rate of each recipe and what was tried beside it; ``training_frontier.py DIR/*/*/*`` makes a table.
 """
 
 from __future__ import annotations
