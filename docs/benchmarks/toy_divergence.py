@@ -26,7 +26,7 @@ from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from torch import Tensor, nn
 
-STEPS = {"masked": [1, 2, 3, 4, 8, 32, 256], "gaussian": [4, 8, 16, 32, 64, 256]}
+STEPS = {"masked": [1, 2, 3, 4, 8, 32], "gaussian": [4, 8, 16, 32, 64, 256]}
 SAMPLERS: dict[str, list[dict[str, Any]]] = {
     "masked": [
         {"name": "ancestral"},
