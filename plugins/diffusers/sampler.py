@@ -245,6 +245,7 @@ def generators(noise: Noise) -> list[torch.Generator]:
 class GivenScheduler(DiffusersSampler):
     """A scheduler that somebody made, walked as it is configured; it is left untouched."""
 
+    grid: Grid = attrs.field(factory=SchedulersOwn, init=False)
     given: Any = attrs.field(default=None, kw_only=True)
     scheduler: str = attrs.field(init=False, kw_only=True)
 

@@ -62,10 +62,15 @@ def turns(path: Trajectory) -> Tensor:
         along = torch.arange(size, device=shift.device).view(-1, *[1] * (len(shape) - axis - 1))
         begin = (shift[:, axis] * size).long().view(-1, *[1] * len(shape))
         cell = cell * size + (along + begin) % size
-    return scattered_order(shape).to(cell.device)[cell.flatten(1)]
+    return _kept_order(shape, cell.device)[cell.flatten(1)]
 
 
 @lru_cache(maxsize=8)
+def _kept_order(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """:func:`scattered_order`, sent to a device once for all steps."""
+    return scattered_order(shape).to(device)
+
+
 def scattered_order(shape: tuple[int, ...]) -> Tensor:
     """[N] the turn of each cell of a box: in the order in which the sequence comes to them."""
     sizes, cells = [size for size in shape if size > 1] or [1], math.prod(shape)

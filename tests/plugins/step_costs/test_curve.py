@@ -92,32 +92,21 @@ def test_only_a_grid_over_the_path_is_priced():
     """Schedulers of diffusers: with a grid as any sampler's, at levels of their own not at all."""
     import elbowroom as er
 
-    found = {}
-    for grid in ("log-snr", "scheduler"):
+    def measured(**sampler):
         model = er.assemble(
             data="toy",
             process="gaussian",
             schedule={"name": "vp-cosine", "log_snr_max": 5.0},
             denoiser={"name": "dit", "width": 16},
-            sampler={"name": "diffusers", "steps": 9, "grid": grid},
+            sampler=sampler,
         )
         asked = ({"name": "curve", "looks": 16},)
-        found[grid] = er.evaluate(model, metrics=asked, batch_size=2000).measurements
-        ours = er.evaluate(
-            er.assemble(
-                data="toy",
-                process="gaussian",
-                schedule={"name": "vp-cosine", "log_snr_max": 5.0},
-                denoiser={"name": "dit", "width": 16},
-                sampler={"name": "ddim", "steps": 8, "grid": "log-snr"},
-            ),
-            metrics=asked,
-            batch_size=2000,
-        ).measurements
-    assert "grid_bits_per_dim" not in found["scheduler"]
-    assert found["log-snr"]["grid_bits_per_dim"].value == pytest.approx(
-        ours["grid_bits_per_dim"].value, rel=0.02
-    )
+        return er.evaluate(model, metrics=asked, batch_size=2000).measurements
+
+    ours = measured(name="ddim", steps=8, grid="log-snr")["grid_bits_per_dim"].value
+    theirs = measured(name="diffusers", steps=9, grid="log-snr")["grid_bits_per_dim"].value
+    assert theirs == pytest.approx(ours, rel=0.02)
+    assert "grid_bits_per_dim" not in measured(name="diffusers", steps=9)
 
 
 def test_a_sampler_takes_the_grid_of_its_own_run(tmp_path):
