@@ -5,21 +5,24 @@
 Points of all comparisons that differ in nothing but the seed are one row: mean and standard
 deviation over seeds. Prints a Markdown table, by the operations of a whole training (those of the
 optimiser included, as ``elbowroom cost`` counts them), and draws bits/dim and FID against them,
-a line for each recipe (optimiser, times, weighting) at its best rate by bits/dim.
+a line for each recipe (process, weighting, optimiser, times) at its best rate by bits/dim.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import itertools
 import json
 import statistics
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import elbowroom as er
+from elbowroom.config.spec import ComponentSpec
 
 COLUMNS = {
     "bits_per_dim": ("bits/dim", 3),
@@ -33,6 +36,7 @@ COLUMNS = {
 class Recipe:
     """How a model was trained, but for its seed."""
 
+    process: str
     weighting: str
     optimiser: str
     times: str
@@ -45,18 +49,32 @@ class Recipe:
         """From a run's config."""
         config = er.RunFolder.open(run).config()
         return cls(
-            config.weighting.name,
-            config.train.optimiser.name,
-            config.objective.times.name,
+            written(config.process),
+            written(config.weighting),
+            written(config.train.optimiser),
+            written(config.objective.times),
             config.train.steps,
             config.train.learning_rate,
             er.cost(config).record()["flops"]["training"],
         )
 
     @property
-    def line(self) -> tuple[str, str, str]:
+    def line(self) -> tuple[str, ...]:
         """What the points of one line have in common."""
-        return self.weighting, self.optimiser, self.times
+        return self.process, self.weighting, self.optimiser, self.times
+
+
+def written(value: Any) -> str:
+    """A component by its name, with the options that are not its own defaults."""
+    if not isinstance(value, ComponentSpec):
+        return str(value)
+    parameters = inspect.signature(value.cls).parameters
+    own = [
+        f"{name}: {written(option)}"
+        for name, option in value.options.items()
+        if name not in parameters or option != parameters[name].default
+    ]
+    return f"{value.name} ({', '.join(own)})" if own else value.name
 
 
 @attrs.frozen
@@ -81,16 +99,24 @@ class Row:
 
 
 def rows_of(folders: Iterable[Path]) -> list[Row]:
-    """A row for each recipe, by weighting and operations."""
+    """A row for each recipe, by process, weighting and operations."""
     found: dict[Recipe, list[Mapping[str, float]]] = {}
     for folder in folders:
+        if not (folder / "results.json").exists():
+            print(f"{folder} has no results yet", file=sys.stderr)
+            continue
         results = json.loads((folder / "results.json").read_text("utf-8"))
         for point in results["points"]:
             if point["status"] == "finished":
                 recipe = Recipe.of(folder / point["folder"])
                 found.setdefault(recipe, []).append(values_of(point["figures"]))
     rows = [Row(recipe, figures) for recipe, figures in found.items()]
-    return sorted(rows, key=lambda row: (row.recipe.weighting, row.recipe.operations, row.recipe))
+
+    def order(row: Row) -> tuple[Any, ...]:
+        recipe = row.recipe
+        return recipe.process, recipe.weighting, recipe.operations, recipe
+
+    return sorted(rows, key=order)
 
 
 def values_of(figures: Mapping[str, Any]) -> dict[str, float]:
@@ -99,15 +125,14 @@ def values_of(figures: Mapping[str, Any]) -> dict[str, float]:
 
 def print_table(rows: Sequence[Row]) -> None:
     titles = [title for title, _ in COLUMNS.values()]
-    head = ["weighting", "optimiser", "times", "rate", "steps", "TFLOP", "seeds", *titles]
+    named = ["process", "weighting", "optimiser", "times"]
+    head = [*named, "rate", "steps", "TFLOP", "seeds", *titles]
     print("| " + " | ".join(head) + " |")
     print("| --- " * len(head) + "|")
     for row in rows:
         recipe = row.recipe
         cells = [
-            recipe.weighting,
-            recipe.optimiser,
-            recipe.times,
+            *recipe.line,
             f"{recipe.rate:g}",
             str(recipe.steps),
             f"{recipe.operations / 1e12:.2f}",
@@ -117,9 +142,9 @@ def print_table(rows: Sequence[Row]) -> None:
         print("| " + " | ".join(cells) + " |")
 
 
-def best_by_line(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
+def best_by_line(rows: Sequence[Row]) -> dict[tuple[str, ...], list[Row]]:
     """Of each line and length the rate with the fewest bits, those of most seeds first."""
-    found: dict[tuple[str, str, str], list[Row]] = {}
+    found: dict[tuple[str, ...], list[Row]] = {}
     for (line, _), alike in itertools.groupby(
         sorted(rows, key=lambda row: (row.recipe.line, row.recipe.steps)),
         key=lambda row: (row.recipe.line, row.recipe.steps),
