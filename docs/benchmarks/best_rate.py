@@ -18,6 +18,7 @@ import itertools
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -36,6 +37,11 @@ def recipes(varied: Sequence[str]) -> Iterator[list[str]]:
     axes = [Axis.parse(one) for one in varied]
     for chosen in itertools.product(*(axis.values for axis in axes)):
         yield [f"{axis.key}={value}" for axis, value in zip(axes, chosen, strict=True)]
+
+
+def folder_name(value: str) -> str:
+    """A value with what is no letter, digit or dot as dashes."""
+    return re.sub(r"[^\w.]+", "-", value).strip("-.")
 
 
 def best_inside(first: float, figure_at: Callable[[float], float]) -> dict[float, float]:
@@ -60,7 +66,7 @@ class Recipe:
 
     def __init__(self, overrides: Sequence[str], options: argparse.Namespace) -> None:
         self.overrides = list(overrides)
-        self.name = "-".join(one.partition("=")[2] for one in overrides) or "all"
+        self.name = "-".join(folder_name(one.partition("=")[2]) for one in overrides) or "all"
         self.options = options
 
     def run(self) -> tuple[str, dict[float, float]]:
@@ -122,8 +128,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
+    asked = [Recipe(overrides, options) for overrides in recipes(options.vary)]
+    if len({recipe.name for recipe in asked}) < len(asked):
+        parser.error("two recipes would have one folder: run them with a DIR each")
     with ThreadPoolExecutor(options.jobs) as pool:
-        asked = [Recipe(overrides, options) for overrides in recipes(options.vary)]
         for name, tried in pool.map(Recipe.run, asked):
             told = ", ".join(f"{rate:g} {value:.4f}" for rate, value in tried.items())
             best = min(tried, key=tried.__getitem__)
