@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from .level import Level
@@ -22,7 +24,8 @@ class RealPrediction:
     """A guess of real-valued data, in whichever form is asked for.
 
     The data, the noise or the velocity is given, or more than one of them; each other form is
-    computed once, when first read.
+    computed once, when first read. Where more than the mean was said, ``draw`` gives data drawn
+    from what was said of each element, for uniforms [B, *D].
     """
 
     z: Tensor
@@ -30,6 +33,7 @@ class RealPrediction:
     given_x: Tensor | None = None
     given_eps: Tensor | None = None
     given_v: Tensor | None = None
+    draw: Callable[[Tensor], Tensor] | None = None
 
     @cached_property
     def signal(self) -> Tensor:

@@ -184,10 +184,9 @@ def walk(
     calls = len(scheduler.timesteps)
     sample = z * here.scale
     for i, timestep in enumerate(scheduler.timesteps):
-        prediction = predict(z, here.log_snr)
         if hasattr(scheduler, "scale_model_input"):
             scheduler.scale_model_input(sample, timestep)  # some note here that a step begins
-        output = output_for(scheduler, prediction, sample, i).to(sample.dtype)
+        output = output_for(scheduler, predict(z, here.log_snr), sample, i).to(sample.dtype)
         sample = scheduler.step(output, timestep, sample, **randomness).prev_sample
         if i + 1 == calls:
             yield sample.to(z.dtype)  # no noise is left

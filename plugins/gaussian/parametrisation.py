@@ -13,10 +13,11 @@ With a = sqrt(share), b = sqrt(1 - share), z = a x + b eps, one lambda serves th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import attrs
 import torch
-from elbowroom import Level, RealPrediction
+from elbowroom import Level, RealPrediction, draw_categorical
 from torch import Tensor
 
 _AT_ONCE = 2**24  # logits read together where no gradient is asked for
@@ -104,15 +105,28 @@ class PredictLevels(Parametrisation):
         a, b2 = (value.expand(z.shape) for value in (level.share, level.noise_share))
         if torch.is_grad_enabled():
             return RealPrediction(z, level, given_x=self._mean(output, z, a, b2))
-        at_once = max(
-            1, _AT_ONCE // max(1, output[:1].numel())
-        )  # what is not kept need not be large
-        parts = zip(*(whole.split(at_once) for whole in (output, z, a, b2)), strict=True)
-        return RealPrediction(z, level, given_x=torch.cat([self._mean(*part) for part in parts]))
+
+        def in_parts(of: Callable[..., Tensor], *given: Tensor) -> Tensor:
+            """What is not kept need not be large."""
+            at_once = max(1, _AT_ONCE // max(1, output[:1].numel()))
+            parts = zip(*(whole.split(at_once) for whole in given), strict=True)
+            return torch.cat([of(*part) for part in parts])
+
+        def draw(u: Tensor) -> Tensor:
+            return in_parts(self._drawn, output, z, a, b2, u)
+
+        mean = in_parts(self._mean, output, z, a, b2)
+        return RealPrediction(z, level, given_x=mean, draw=draw)
 
     def _mean(self, output: Tensor, z: Tensor, a: Tensor, b2: Tensor) -> Tensor:
         """[B, *D] the mean of q(k | z), a the signal's share and b2 the noise's."""
-        values = self.values.to(output)
-        distance = (z.unsqueeze(-1) - a.sqrt().unsqueeze(-1) * values) ** 2  # [B, *D, V]
-        chances = (output - distance / (2 * b2.unsqueeze(-1))).softmax(-1)
-        return (chances @ values).to(z.dtype)
+        return (self._logits(output, z, a, b2).softmax(-1) @ self.values.to(output)).to(z.dtype)
+
+    def _drawn(self, output: Tensor, z: Tensor, a: Tensor, b2: Tensor, u: Tensor) -> Tensor:
+        """[B, *D] x_k with k ~ q(k | z), for uniforms u."""
+        return self.values.to(z)[draw_categorical(self._logits(output, z, a, b2), u)]
+
+    def _logits(self, output: Tensor, z: Tensor, a: Tensor, b2: Tensor) -> Tensor:
+        """[B, *D, V] log q(k | z), up to a constant."""
+        distance = (z.unsqueeze(-1) - a.sqrt().unsqueeze(-1) * self.values.to(output)) ** 2
+        return output - distance / (2 * b2.unsqueeze(-1))

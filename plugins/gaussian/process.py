@@ -160,7 +160,7 @@ class Gaussian(Process):
     def within_range(self, prediction: RealPrediction) -> RealPrediction:
         most = 1 - 1 / self.data.levels
         x = prediction.x.clamp(-most, most)
-        return RealPrediction(prediction.z, prediction.level, given_x=x)
+        return attrs.evolve(prediction, given_x=x, given_eps=None, given_v=None)
 
     def plain_loss(self, x: Tensor, z: Tensor, prediction: RealPrediction, level: Level) -> Tensor:
         eps = (z - level.share.sqrt() * x) / level.noise_share.sqrt()

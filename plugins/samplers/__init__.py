@@ -9,7 +9,7 @@ _HERE = "elbowroom.plugins.samplers"
 
 @hookimpl
 def samplers() -> dict[str, str]:
-    """``ancestral`` serves every process, nine masked ones, ``psi`` uniform, two Gaussian ones."""
+    """``ancestral`` serves every process, nine masked ones, ``psi`` uniform, three Gaussian."""
     return {
         "ancestral": f"{_HERE}.ancestral:Ancestral",
         "first-hitting": f"{_HERE}.first_hitting:FirstHitting",
@@ -24,6 +24,7 @@ def samplers() -> dict[str, str]:
         "psi": f"{_HERE}.psi:Psi",
         "ddim": f"{_HERE}.ddim:DDIM",
         "heun": f"{_HERE}.heun:Heun",
+        "multistep": f"{_HERE}.multistep:Multistep",
     }
 
 

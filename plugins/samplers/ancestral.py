@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Frame, Level, Model, Noise, Sampler, Trajectory
+from elbowroom import Frame, Level, Model, Noise, Sampler, Step, Trajectory
 from torch import Tensor
 
 
@@ -44,15 +44,18 @@ class Ancestral(Sampler):
                 break
             at, rows = index[rows], rows.to(z.device)
             part = z[rows]
-            step = path.step(levels, part, at)
-            prediction = path.predict(part, step.level, rows)
-            if self.clip:
-                prediction = path.process.within_range(prediction)
-            moved = path.process.reverse(part, prediction, step, path.noise.select(rows))
+            moved = self._moved(path, part, path.step(levels, part, at), rows)
             z = z.index_copy(0, rows, moved.to(z.dtype))
             yield Frame(z, int(at.max()) + 1)
 
         yield self.finish(path, z, levels)
+
+    def _moved(self, path: Trajectory, z: Tensor, step: Step, rows: Tensor) -> Tensor:
+        """The samples z in ``rows`` after their step."""
+        prediction = path.predict(z, step.level, rows)
+        if self.clip:
+            prediction = path.process.within_range(prediction)
+        return path.process.reverse(z, prediction, step, path.noise.select(rows))
 
     def _events(self, path: Trajectory, levels: Level) -> Tensor:
         """[B, T] the steps each sample walks, padded with T; on the CPU, to be counted there."""

@@ -52,11 +52,15 @@ class Heun(SteppingSampler):
         y, level = self._churned(path, z.double() / step.level.share.sqrt(), step)
         a_t, a_s = level.share.sqrt(), step.to.share.sqrt()
         away = _sigma(step.to) - _sigma(level)
-        here: RealPrediction = path.predict((a_t * y).to(z.dtype), level)
-        guess = a_s * (y + away * here.eps.double())
-        there: RealPrediction = path.predict(guess.to(z.dtype), step.to)
-        slope = (here.eps.double() + there.eps.double()) / 2
-        return (a_s * (y + away * slope)).to(z.dtype)
+        here = self._slope(path, (a_t * y).to(z.dtype), level)
+        guess = a_s * (y + away * here)
+        there = self._slope(path, guess.to(z.dtype), step.to)
+        return (a_s * (y + away * ((here + there) / 2))).to(z.dtype)
+
+    def _slope(self, path: Trajectory, z: Tensor, level: Level) -> Tensor:
+        """dy/dsigma; of the prediction nothing else is kept."""
+        prediction: RealPrediction = path.predict(z, level)
+        return prediction.eps.double()
 
     def _churned(self, path: Trajectory, y: Tensor, step: Step) -> tuple[Tensor, Level]:
         """y and its level with some noise added."""

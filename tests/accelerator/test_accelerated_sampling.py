@@ -38,6 +38,7 @@ GAUSSIAN: tuple[dict[str, Any], ...] = (
     {"name": "ddim", "eta": 0.5, "grid": "cosine"},
     {"name": "heun"},
     {"name": "heun", "churn": 3.0},
+    {"name": "multistep"},
 )
 SCHEDULERS = (
     "DDIMScheduler",
@@ -104,6 +105,15 @@ def test_masked_samples_are_those_of_the_cpu(sampler, guidance):
 def test_gaussian_samples_are_those_of_the_cpu(sampler, guidance):
     """Bit by bit; no step waits."""
     waits = check("gaussian-v", {**sampler, "guidance": guidance})
+    assert not any(waits[2:-1])
+    at_most_one_a_step(waits, before_the_path=0)
+
+
+@pytest.mark.parametrize("guidance", [1.0, 2.0])
+def test_drawn_values_are_those_of_the_cpu(guidance):
+    """Bit by bit; no step waits, and the last look no more than others'."""
+    drawn = {"name": "multistep", "begin": -4.0, "end": 4.0, "draw": True, "guidance": guidance}
+    waits = check("gaussian-levels", drawn)
     assert not any(waits[2:-1])
     at_most_one_a_step(waits, before_the_path=0)
 

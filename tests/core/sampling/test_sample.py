@@ -23,7 +23,7 @@ from elbowroom.sampling.write import sample_run
 from PIL import Image
 
 MASKED = ["ancestral", "first-hitting", "top-p", "confidence", "remask"]
-GAUSSIAN = ["ancestral", "ddim", "heun"]
+GAUSSIAN = ["ancestral", "ddim", "heun", "multistep"]
 
 
 def config(process: str = "masked", sampler: str = "ancestral"):

@@ -22,6 +22,7 @@ from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.entropy_bounded import EntropyBounded
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
 from elbowroom.plugins.samplers.heun import Heun
+from elbowroom.plugins.samplers.multistep import Multistep
 from elbowroom.plugins.samplers.planned import Planned
 from elbowroom.plugins.samplers.remask import Remask
 from elbowroom.plugins.samplers.scattered import Scattered
@@ -88,7 +89,9 @@ def test_no_token_is_drawn_from_what_is_no_distribution(sampler, what):
 
 @pytest.mark.parametrize("what", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize(
-    "sampler", [Ancestral(8), DDIM(8), DDIM(8, eta=1.0), Heun(8)], ids=lambda s: type(s).__name__
+    "sampler",
+    [Ancestral(8), DDIM(8), DDIM(8, eta=1.0), Heun(8), Multistep(8)],
+    ids=lambda s: type(s).__name__,
 )
 def test_no_picture_comes_of_data_that_are_not_finite(sampler, what):
     """Rounded to an integer it would be a picture like others."""

@@ -12,6 +12,7 @@ from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.heun import Heun
+from elbowroom.plugins.samplers.multistep import Multistep
 from elbowroom.plugins.weightings.paper import Elbo
 from elbowroom.sampling.picture import pixels
 
@@ -80,7 +81,9 @@ class Lost:
         return self.process.read(torch.full_like(z, torch.nan), z, level)
 
 
-@pytest.mark.parametrize("sampler", [Ancestral(3), DDIM(3), DDIM(3, eta=1.0), Heun(3)], ids=str)
+@pytest.mark.parametrize(
+    "sampler", [Ancestral(3), DDIM(3), DDIM(3, eta=1.0), Heun(3), Multistep(3)], ids=str
+)
 def test_nan_does_not_become_a_sample(sampler):
     """A network that says NaN ends in an error, not in black pictures."""
     parts = build_parts(config({"name": "gaussian", "predict": "v"}, "vp-cosine"))

@@ -23,6 +23,7 @@ from elbowroom.plugins.samplers.entropy_bounded import EntropyBounded
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
 from elbowroom.plugins.samplers.grid import CosineGrid, RhoGrid
 from elbowroom.plugins.samplers.heun import Heun
+from elbowroom.plugins.samplers.multistep import Multistep
 from elbowroom.plugins.samplers.planned import Planned
 from elbowroom.plugins.samplers.psi import Psi
 from elbowroom.plugins.samplers.remask import Remask
@@ -49,6 +50,7 @@ EXACT = [
     DDIM(),
     DDIM(eta=1.0),
     Heun(64, RhoGrid()),
+    Multistep(64),
     DiffusersSampler(64),
 ]
 
@@ -91,6 +93,7 @@ WALKING = [
     Remask(5),
     Corrected(5),
     DDIM(5),
+    Multistep(5, EvenGrid()),
     Heun(6, EvenGrid(), churn=2.0),  # the last of its steps needs no interval
 ]
 
