@@ -24,8 +24,8 @@ class RealPrediction:
     """A guess of real-valued data, in whichever form is asked for.
 
     The data, the noise or the velocity is given, or more than one of them; each other form is
-    computed once, when first read. Where more than the mean was said, ``draw`` gives data drawn
-    from what was said of each element, for uniforms [B, *D].
+    computed once, when first read. Where more than the mean was said, and no gradient is asked for,
+    ``draw`` gives data drawn from what was said of each element, for uniforms [B, *D].
     """
 
     z: Tensor

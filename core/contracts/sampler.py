@@ -141,13 +141,13 @@ class Sampler(ABC):
         x = process.decode(z, None, end, path.noise)
         if len(rows):
             part, level = z[rows], end.select(rows)
-            prediction = self.last(path.predict(part, level, rows), path.noise.select(rows))
+            prediction = self.last_look(path.predict(part, level, rows), path.noise.select(rows))
             seen = process.decode(part, prediction, level, path.noise.select(rows))
             x = x.index_copy(0, rows, seen)
         path.end(z, end)
         return Frame(z, self.steps, x, path.calls)
 
-    def last(self, prediction: Any, noise: Noise) -> Any:
+    def last_look(self, prediction: Any, noise: Noise) -> Any:
         """What is decoded of the last look: the prediction, unless a sampler makes more of it."""
         return prediction
 

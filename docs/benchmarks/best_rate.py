@@ -40,8 +40,8 @@ def recipes(varied: Sequence[str]) -> Iterator[list[str]]:
 
 
 def folder_name(value: str) -> str:
-    """A value with what is no letter, digit or dot as dashes."""
-    return re.sub(r"[^\w.]+", "-", value).strip("-.")
+    """A value with what no folder should have in its name as dashes; signs of numbers stay."""
+    return re.sub(r"[^\w.+-]+", "-", value.strip("{} ")).strip(".")
 
 
 def best_inside(first: float, figure_at: Callable[[float], float]) -> dict[float, float]:

@@ -66,6 +66,13 @@ SAMPLERS: dict[str, list[dict[str, Any]]] = {  # by a trait of the process
             "options": {"use_karras_sigmas": [False, True]},
             "steps": FEW,
         },
+        {
+            "name": "multistep",
+            "begin": -4.0,
+            "end": 4.0,
+            "draw": [False, True],
+            "steps": [2, 3, 4, 5],
+        },
     ],
 }
 Place = tuple[str, ...]  # ("grid", "name")

@@ -2,9 +2,11 @@
 
 With h half of what lambda rises in a step, and x' the guess of the step before, h' long,
 
-    z_s = (b_s/b_t) z_t + a_s (1 - e^-h) (x_hat + (x_hat - x') h/(2h'))
+    z_s = (b_s/b_t) z_t + a_s [(1 - e^-h) x_hat + (h - 1 + e^-h) (x_hat - x')/h']
 
-solves the noise's way out exactly where x_hat moves straight in lambda. The first step has no x'.
+is the noise's way out if x_hat goes on as straight in lambda as it came (the paper's own form has
+h/2 (1 - e^-h) in the second place, which is the same for small h; diffusers has both, as
+``solver_type`` heun and midpoint). The first step has no x', and holds x_hat.
 
 ``begin`` and ``end`` are the lambdas between which it walks, the schedule's own ends unless told.
 In the first part of a schedule z says next to nothing of the data, in the last part each element
@@ -57,7 +59,8 @@ class Multistep(Sampler):
 
     def levels(self, model: Model) -> Level:
         part = PartOfSchedule.of(model.schedule, self.begin, self.end)
-        return Level.of(self.grid.times(self.steps, part), part, model.process)
+        t = part.in_whole(self.grid.times(self.steps, part))
+        return Level.of(t, model.schedule, model.process)
 
     def count_steps(self, model: Model) -> int:
         return len(self.levels(model).log_snr) - 1
@@ -65,6 +68,8 @@ class Multistep(Sampler):
     def frames(
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
     ) -> Iterator[Frame]:
+        if self.draw and model.process.signature().out_states is None:
+            raise _nothing_to_draw_from()
         path, levels = self.path(model, noise, cond), self.levels(model)
         z = path.start(z)
         yield Frame(z, 0)
@@ -85,7 +90,7 @@ class Multistep(Sampler):
             raise _nothing_to_draw_from()
         return (path.process.within_range(prediction) if self.clip else prediction).x
 
-    def last(self, prediction: RealPrediction, noise: Noise) -> RealPrediction:
+    def last_look(self, prediction: RealPrediction, noise: Noise) -> RealPrediction:
         if not self.draw:
             return prediction
         if prediction.draw is None:
@@ -97,12 +102,14 @@ class Multistep(Sampler):
 def _moved(z: Tensor, x: Tensor, before: tuple[Tensor, Step] | None, step: Step) -> Tensor:
     """z after a step, by the guess at its beginning and the step before with its own."""
     h = _half_rise(step)
-    if before is not None:
-        x_before, step_before = before
-        x = x + (x - x_before) * (h / (2 * _half_rise(step_before))).to(x.dtype)
     less_noise = (step.to.noise_share / step.level.noise_share).sqrt()
-    more_signal = -step.to.share.sqrt() * torch.expm1(-h)
-    return less_noise.to(z.dtype) * z + more_signal.to(z.dtype) * x
+    signal = step.to.share.sqrt()
+    moved = less_noise.to(z.dtype) * z - (signal * torch.expm1(-h)).to(z.dtype) * x
+    if before is None:
+        return moved
+    x_before, step_before = before
+    onwards = signal * (h + torch.expm1(-h)) / _half_rise(step_before)
+    return moved + onwards.to(z.dtype) * (x - x_before)
 
 
 def _half_rise(step: Step) -> Tensor:

@@ -9,6 +9,8 @@ import torch
 from elbowroom import IncompatibleError, Schedule
 from torch import Tensor
 
+_NEAR = 1e-6  # of lambda: what rounding does to an end
+
 
 class PartOfSchedule(Schedule):
     """What lies between two times of a schedule."""
@@ -17,26 +19,27 @@ class PartOfSchedule(Schedule):
         self.whole, self.noisy, self.clean = whole, noisy, clean  # times of its ends
 
     @classmethod
-    def of(cls, whole: Schedule, begin: float | None, end: float | None) -> Schedule:
+    def of(cls, whole: Schedule, begin: float | None, end: float | None) -> PartOfSchedule:
         """From ``begin`` to ``end`` in lambda; None: the whole's own."""
-        if begin is None and end is None:
-            return whole
         low, high = whole.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64)).tolist()
-        begin, end = low if begin is None else begin, high if end is None else end
-        if not low <= begin < end <= high:
+        first, last = low if begin is None else begin, high if end is None else end
+        if not low - _NEAR <= first < last <= high + _NEAR:
             raise IncompatibleError(
-                f"sampler.begin, sampler.end: from log-SNR {begin:.4g} to {end:.4g}; both lie "
+                f"sampler.begin, sampler.end: from log-SNR {first:.4g} to {last:.4g}; both lie "
                 f"between the schedule's ends, {low:.4g} and {high:.4g}, and begin comes first"
             )
-        noisy, clean = whole.time(torch.tensor([begin, end], dtype=torch.float64)).tolist()
-        return cls(whole, noisy, clean)
+        times = whole.time(torch.tensor([first, last], dtype=torch.float64)).tolist()
+        return cls(whole, 1.0 if begin is None else times[0], 0.0 if end is None else times[1])
+
+    def in_whole(self, t: Tensor) -> Tensor:
+        """The whole's time at a time of this part."""
+        return self.clean + (self.noisy - self.clean) * t
 
     def log_snr(self, t: Tensor) -> Tensor:
-        return self.whole.log_snr(self.clean + (self.noisy - self.clean) * t)
+        return self.whole.log_snr(self.in_whole(t))
 
     def rate(self, t: Tensor) -> Tensor:
-        stretched = self.noisy - self.clean
-        return stretched * self.whole.rate(self.clean + stretched * t)
+        return (self.noisy - self.clean) * self.whole.rate(self.in_whole(t))
 
     def time(self, log_snr: Tensor) -> Tensor:
         return ((self.whole.time(log_snr) - self.clean) / (self.noisy - self.clean)).clamp(0, 1)

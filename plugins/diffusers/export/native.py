@@ -153,7 +153,8 @@ def _scheduler(model: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
     make = makers.get(type(sampler))
     if make is None:
         raise NotNativeError(
-            f"diffusers has no sampler {type(sampler).__name__}; sampler=ddim has its like there"
+            f"diffusers has no sampler {type(sampler).__name__} of ours; sampler=ddim has its like "
+            "there, and sampler=diffusers is one of its own"
         )
     return make(sampler, model, kind)
 

@@ -90,6 +90,11 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
                 f"sampler {type(sampler).__name__} brings levels of its own and cannot be walked "
                 "step by step here; the pipeline draws with it as a whole"
             )
+        if float(levels.t[0]) != 1 or float(levels.t[-1]) != 0:
+            raise ElbowroomError(
+                f"sampler {type(sampler).__name__} walks a part of the schedule and cannot be "
+                "walked step by step here; the pipeline draws with it as a whole"
+            )
         self._levels, self._noise = levels, None
         self.num_inference_steps = len(levels.t) - 1
         self.timesteps: Tensor = levels.t[:-1].to(device)

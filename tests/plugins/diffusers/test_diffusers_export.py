@@ -126,7 +126,15 @@ def test_steps_labels_and_sampler_can_be_chosen(one, pipe):
     assert torch.equal(got, sample(one.run, 3, labels=7, steps=4, seed=2).x)
 
 
-@pytest.mark.parametrize("sampler", ["heun", {"name": "diffusers", "steps": 6}])
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        "heun",
+        {"name": "diffusers", "steps": 6},
+        {"name": "multistep", "steps": 3, "begin": -4.0, "end": 2.0, "draw": True},
+    ],
+    ids=str,
+)
 def test_a_run_with_another_sampler_keeps_it(exported, tmp_path, sampler):
     """Not only ancestral steps: the pipeline draws with the sampler the config names."""
     run, changes = exported["gaussian"].run, {"sampler": sampler}
@@ -136,13 +144,21 @@ def test_a_run_with_another_sampler_keeps_it(exported, tmp_path, sampler):
     assert torch.equal(pipe(3, seed=1).tokens, ours.x)
 
 
-def test_levels_of_a_samplers_own_cannot_be_walked(exported, tmp_path):
-    """A scheduler of diffusers inside brings its own levels: step by step it says so."""
-    folder = export_run(
-        exported["gaussian"].run, "diffusers", tmp_path / "other", {"sampler": "diffusers"}
-    )
+@pytest.mark.parametrize(
+    ("sampler", "why"),
+    [
+        ({"name": "diffusers"}, "levels of its own"),
+        ({"name": "multistep", "begin": -4.0}, "a part of the schedule"),
+        ({"name": "multistep", "end": 2.0}, "a part of the schedule"),
+    ],
+    ids=str,
+)
+def test_levels_of_a_samplers_own_cannot_be_walked(exported, tmp_path, sampler, why):
+    """Its levels are not the schedule's from end to end: step by step it says so."""
+    changes = {"sampler": sampler}
+    folder = export_run(exported["gaussian"].run, "diffusers", tmp_path / "other", changes)
     scheduler = ElbowroomScheduler.from_pretrained(folder, subfolder="scheduler")
-    with pytest.raises(ElbowroomError, match="levels of its own"):
+    with pytest.raises(ElbowroomError, match=why):
         scheduler.set_timesteps(4)
 
 

@@ -16,13 +16,14 @@ from elbowroom.plugins.samplers.grid import CosineGrid, LogSNRGrid, RhoGrid
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.samplers.multistep import Multistep
 from elbowroom.plugins.samplers.part_of_schedule import PartOfSchedule
-from elbowroom.plugins.schedules.gaussian import Flow, LinearLogSNR, VPCosine
+from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosine
 from hypothesis import given
 from hypothesis import strategies as st
 from sampling_laws import MIXTURE, OracleModel, divergence, end, gaussian_model, p_value, table
+from scipy.integrate import quad
 
 AGREES, DIFFERS = 1e-3, 1e-6
-SCHEDULES = [VPCosine(), Flow(eps=1e-3), LinearLogSNR()]
+SCHEDULES = [VPCosine(), Flow(), EDM(), LinearLogSNR()]
 
 
 def levels_model(oracle: TableOracle, shape: tuple[int, ...], values: int) -> OracleModel:
@@ -45,30 +46,33 @@ def levels_model(oracle: TableOracle, shape: tuple[int, ...], values: int) -> Or
 # -- the steps
 
 
-def papers_end(model: OracleModel, levels: Level, z: torch.Tensor) -> torch.Tensor:
-    """z at the last level by the paper's Algorithm 2, with its lambda = log(alpha/sigma)."""
-    alpha, sigma = levels.share.sqrt(), levels.noise_share.sqrt()
-    lam = (alpha / sigma).log()
+def walked_out(model: OracleModel, levels: Level, z: torch.Tensor) -> torch.Tensor:
+    """z at the last level if each guess goes on as straight in lambda = log(a/b) as it came.
+
+    In the paper's words, z_s/b_s = z_t/b_t + the integral of e^lambda x_hat over the step.
+    """
+    a, b = levels.share.sqrt(), levels.noise_share.sqrt()
+    lam = (a / b).log().tolist()
     guesses = []
     for i in range(1, len(lam)):
         guesses.append(model.predict(z, levels.select(i - 1).over(z), None).x.double())
-        h, guess = lam[i] - lam[i - 1], guesses[-1]
-        if i > 1:
-            r = (lam[i - 1] - lam[i - 2]) / h
-            guess = (1 + 1 / (2 * r)) * guesses[-1] - 1 / (2 * r) * guesses[-2]
-        z = sigma[i] / sigma[i - 1] * z - alpha[i] * ((-h).exp() - 1) * guess
+        slope = (guesses[-1] - guesses[-2]) / (lam[i - 1] - lam[i - 2]) if i > 1 else 0 * z
+        here, to = lam[i - 1], lam[i]
+        held, _ = quad(math.exp, here, to)
+        moving, _ = quad(lambda at, here=here: math.exp(at) * (at - here), here, to)
+        z = b[i] * (z / b[i - 1] + held * guesses[-1] + moving * slope)
     return z
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 @pytest.mark.parametrize("grid", [EvenGrid(), CosineGrid(), LogSNRGrid(), RhoGrid()], ids=str)
 @pytest.mark.parametrize("ends", [(None, None), (-3.0, 2.5)], ids=str)
-def test_steps_are_those_of_the_paper(schedule, grid, ends):
-    """On every grid, also where steps are not alike."""
+def test_steps_are_the_integral_of_a_straight_guess(schedule, grid, ends):
+    """On every schedule and grid, also where steps are not alike."""
     model, sampler = gaussian_model(MIXTURE, schedule), Multistep(6, grid, *ends)
     z = torch.linspace(-2, 2, 50, dtype=torch.float64)[:, None]
     *_, last = sampler.frames(model, Noise.of(0, 50), z=z)
-    assert last.z.allclose(papers_end(model, sampler.levels(model), z), atol=1e-9)
+    assert last.z.allclose(walked_out(model, sampler.levels(model), z), atol=1e-9)
 
 
 @pytest.mark.parametrize("steps", [1, 4, 9])
@@ -76,7 +80,8 @@ def test_it_draws_what_diffusers_draws(steps):
     """DPM-Solver++ on the same levels; its last step to the data is our last look."""
     model, noise = gaussian_model(MIXTURE), Noise.of(0, 400)
     ours = Multistep(steps).sample(model, noise)
-    theirs = DiffusersSampler(steps + 1, LogSNRGrid()).sample(model, noise)
+    their = DiffusersSampler(steps + 1, LogSNRGrid(), options={"solver_type": "heun"})
+    theirs = their.sample(model, noise)
     assert torch.equal(ours.calls, theirs.calls)
     near = (ours.x - theirs.x).abs()
     assert near.max() <= 1 and (near > 0).double().mean() < 0.02  # of 256 values: float32 there
@@ -146,6 +151,23 @@ def test_ends_outside_the_schedule_are_refused(ends):
     """The network was never asked there."""
     with pytest.raises(IncompatibleError, match="between the schedule's ends"):
         Multistep(3, begin=ends[0], end=ends[1]).sample(gaussian_model(MIXTURE), Noise.of(0, 2))
+
+
+@given(st.integers(200, 1500))
+def test_the_schedules_own_ends_are_inside(hundredths):
+    """Whatever rounding makes of them."""
+    end = hundredths / 100
+    for schedule in (VPCosine(log_snr_max=end), Flow(log_snr_max=end), EDM(log_snr_max=end)):
+        part = PartOfSchedule.of(schedule, None, end)
+        assert float(part.log_snr(torch.zeros((), dtype=torch.float64))) == pytest.approx(end)
+
+
+def test_levels_are_at_times_of_the_whole_schedule():
+    """Whoever reads their times finds the same levels there."""
+    model = gaussian_model(MIXTURE)
+    levels = Multistep(3, begin=-4.0, end=4.0).levels(model)
+    assert levels.log_snr.tolist() == pytest.approx([-4, -4 / 3, 4 / 3, 4], abs=1e-6)
+    assert model.schedule.log_snr(levels.t).allclose(levels.log_snr)
 
 
 @pytest.mark.parametrize("end", [math.nan, math.inf])
@@ -224,12 +246,23 @@ def test_drawn_values_lose_what_elements_say_of_each_other_beyond_z(end):
     assert (p_value(x, table().probabilities) < DIFFERS) == (end < 2)
 
 
-def test_nothing_is_drawn_from_a_mean():
-    """A network that says what to expect alone is refused after its first call."""
-    model = gaussian_model(MIXTURE)
+@pytest.mark.parametrize(
+    ("process", "calls"), [(Gaussian(predict="v"), 0), (Gaussian(), 2)], ids=["v", "no values"]
+)
+def test_nothing_is_drawn_from_a_mean(process, calls):
+    """A network that says what to expect alone is refused before its first call, or at it."""
+    model = gaussian_model(MIXTURE, process=process)
     with pytest.raises(IncompatibleError, match="predict: levels"):
         Multistep(3, draw=True).sample(model, Noise.of(0, 2))
-    assert model.rows == 2
+    assert model.rows == calls
+
+
+def test_drawn_values_do_not_depend_on_the_batch_size():
+    """Uniforms belong to a sample."""
+    model, sampler = levels_model(table(), (3,), 3), Multistep(3, begin=-4.0, end=1.0, draw=True)
+    whole = sampler.sample(model, Noise.of(3, 20)).x
+    parts = [sampler.sample(model, Noise(3, part, 20)).x for part in torch.arange(20).split(7)]
+    assert torch.equal(torch.cat(parts), whole)
 
 
 def test_training_keeps_nothing_to_draw_from():

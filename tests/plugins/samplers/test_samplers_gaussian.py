@@ -15,6 +15,7 @@ from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.grid import CosineGrid, LogSNRGrid, RhoGrid
 from elbowroom.plugins.samplers.heun import Heun
+from elbowroom.plugins.samplers.multistep import Multistep
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
 from sampling_laws import MIXTURE, OracleModel, end, gaussian_model
@@ -129,6 +130,7 @@ def test_the_check_of_ddim_notices_a_wrong_eta():
         Heun(60, RhoGrid()),
         Heun(200, LogSNRGrid(), churn=20.0),
         Heun(200, LogSNRGrid(), churn=20.0, churn_min=0.05, churn_max=5.0),
+        Multistep(100),
     ],
     ids=str,
 )
@@ -207,7 +209,7 @@ def test_the_flow_grid_is_uniform_in_its_own_time():
     assert torch.allclose(steps, steps[0].expand(10), rtol=1e-9)
 
 
-SAMPLERS = [Ancestral(8), DDIM(8), DDIM(8, eta=0.7), Heun(8), Heun(8, churn=4.0)]
+SAMPLERS = [Ancestral(8), DDIM(8), DDIM(8, eta=0.7), Heun(8), Heun(8, churn=4.0), Multistep(8)]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
@@ -257,7 +259,7 @@ def test_samples_do_not_depend_on_the_batch_size(sampler, schedule):
         assert torch.equal(torch.cat(parts), whole)
 
 
-@pytest.mark.parametrize("sampler", [Ancestral(20), DDIM(20), Heun(20)], ids=str)
+@pytest.mark.parametrize("sampler", [Ancestral(20), DDIM(20), Heun(20), Multistep(20)], ids=str)
 def test_samples_stay_in_the_precision_of_the_model(sampler):
     """float32 paths stay float32, though their levels are computed in float64."""
     assert all(
@@ -273,7 +275,9 @@ class Steep(Schedule):
         return 20 - 40 * t
 
 
-@pytest.mark.parametrize("sampler", [Ancestral(1000), DDIM(1000, eta=1.0), Heun(200)], ids=str)
+@pytest.mark.parametrize(
+    "sampler", [Ancestral(1000), DDIM(1000, eta=1.0), Heun(200), Multistep(300)], ids=str
+)
 def test_samplers_survive_extreme_levels(sampler):
     """lambda from -20 to 20 in float32 leaves samples finite and right."""
     x = end(sampler, gaussian_model(MIXTURE, Steep()), 2000)
