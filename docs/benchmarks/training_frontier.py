@@ -4,8 +4,8 @@
 
 Points of all comparisons that differ in nothing but the seed are one row: mean and standard
 deviation over seeds. Prints a Markdown table, by the operations of a whole training (those of the
-optimiser included, as ``elbowroom cost`` counts them), and draws bits/dim and FID against them,
-a line for each recipe (process, weighting, optimiser, times) at its best rate by bits/dim.
+optimiser included, as ``elbowroom cost`` counts them), and draws bits/dim and FID against them, a
+line for each recipe (process, denoiser, weighting, optimiser, times) at its best rate by bits/dim.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Recipe:
     """How a model was trained, but for its seed."""
 
     process: str
+    denoiser: str
     weighting: str
     optimiser: str
     times: str
@@ -50,6 +51,7 @@ class Recipe:
         config = er.RunFolder.open(run).config()
         return cls(
             written(config.process),
+            written(config.denoiser),
             written(config.weighting),
             written(config.train.optimiser),
             written(config.objective.times),
@@ -61,7 +63,7 @@ class Recipe:
     @property
     def line(self) -> tuple[str, ...]:
         """What the points of one line have in common."""
-        return self.process, self.weighting, self.optimiser, self.times
+        return self.process, self.denoiser, self.weighting, self.optimiser, self.times
 
 
 def written(value: Any) -> str:
@@ -99,7 +101,7 @@ class Row:
 
 
 def rows_of(folders: Iterable[Path]) -> list[Row]:
-    """A row for each recipe, by process, weighting and operations."""
+    """A row for each recipe, by process, denoiser, weighting and operations."""
     found: dict[Recipe, list[Mapping[str, float]]] = {}
     for folder in folders:
         if not (folder / "results.json").exists():
@@ -114,7 +116,7 @@ def rows_of(folders: Iterable[Path]) -> list[Row]:
 
     def order(row: Row) -> tuple[Any, ...]:
         recipe = row.recipe
-        return recipe.process, recipe.weighting, recipe.operations, recipe
+        return recipe.process, recipe.denoiser, recipe.weighting, recipe.operations, recipe
 
     return sorted(rows, key=order)
 
@@ -125,7 +127,7 @@ def values_of(figures: Mapping[str, Any]) -> dict[str, float]:
 
 def print_table(rows: Sequence[Row]) -> None:
     titles = [title for title, _ in COLUMNS.values()]
-    named = ["process", "weighting", "optimiser", "times"]
+    named = ["process", "denoiser", "weighting", "optimiser", "times"]
     head = [*named, "rate", "steps", "TFLOP", "seeds", *titles]
     print("| " + " | ".join(head) + " |")
     print("| --- " * len(head) + "|")
@@ -161,11 +163,13 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FormatStrFormatter
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, 2)
+    lines = best_by_line(rows)
+    differ = [len(set(part)) > 1 for part in zip(*lines, strict=True)]  # the rest need no words
     for panel, name in zip(panels, ("bits_per_dim", "fid_test"), strict=True):
-        for line, those in best_by_line(rows).items():
+        for line, those in lines.items():
             panel.errorbar(
                 [row.recipe.operations / 1e12 for row in those],
                 [row.mean(name) for row in those],
@@ -174,7 +178,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
                 markersize=4,
                 linewidth=1.2,
                 capsize=2,
-                label=" · ".join(line),
+                label=" · ".join(itertools.compress(line, differ)),
             )
         panel.set_xscale("log")
         for which in (panel.xaxis.set_major_formatter, panel.xaxis.set_minor_formatter):
@@ -182,7 +186,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         panel.set_xlabel("operations of the training, TFLOP")
         panel.set_ylabel(COLUMNS[name][0])
         panel.grid(alpha=0.25, which="both")
-    panels[1].legend(frameon=False, fontsize=7)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     figure.savefig(path, dpi=120)
 
 
