@@ -12,6 +12,7 @@ The blocks of a network are the members of its outermost ``nn.ModuleList``s.
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import json
@@ -27,7 +28,7 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import load, save
 from torch import Tensor, nn
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 
@@ -172,8 +173,9 @@ def process_group(
     ours = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized()
     if ours:
         _import_what_would_keep_the_group()
+        store, rank, world = _store_of_the_ranks()
+        store.set_timeout(patience)
         # a prefix of its own: a second run of these processes must not read the first one's words
-        store, rank, world = next(rendezvous("env://", timeout=patience))
         store = PrefixStore(f"elbowroom-{next(_SESSIONS)}", store)
         backend = "nccl" if on_gpu else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=patience)
@@ -192,6 +194,18 @@ def process_group(
         if ours:
             dist.destroy_process_group()
             _let_go_of_the_group(meshes)
+
+
+@functools.cache
+def _store_of_the_ranks() -> tuple[Store, int, int]:
+    """Where the ranks leave words for each other, with this rank and their number.
+
+    One store as long as the process lives, however often the ranks meet: the first rank may be the
+    store's server, and if it closed one and opened the next at the same port, another rank that
+    came early would talk to the one that closes.
+    """
+    found: tuple[Store, int, int] = next(rendezvous("env://", timeout=_PATIENCE))
+    return found
 
 
 def _import_what_would_keep_the_group() -> None:

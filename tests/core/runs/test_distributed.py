@@ -18,6 +18,7 @@ from elbowroom.runs.folder import RunFolder
 from elbowroom.runs.ranks import Ranks, process_group
 from elbowroom.training.run import resume, train
 
+from tests.helpers.free_port import free_port
 from tests.helpers.run_ranks import config
 from tests.helpers.tiny_run import curve, found
 
@@ -161,6 +162,38 @@ def _torchrun_elbowroom(*arguments):
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509  # no threads
     )
+
+
+FIRST_RANK_IS_LATE = """
+import os, time
+import torch.distributed as dist
+from elbowroom.runs.ranks import process_group
+
+def late(leave=dist.destroy_process_group):
+    time.sleep(2)
+    leave()
+
+if os.environ["RANK"] == "0":
+    dist.destroy_process_group = late
+for _ in range(2):
+    with process_group("cpu") as ranks:
+        assert ranks.agree(ranks.rank) == [0, 1]
+"""
+
+
+def test_ranks_meet_again_while_the_first_is_still_leaving():
+    """Where it is the store's server, as with srun: the others come back to one that stays."""
+    words = [sys.executable, "-c", FIRST_RANK_IS_LATE]
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    ranks = [
+        subprocess.Popen(words, env={**os.environ, **place, "RANK": str(rank)}) for rank in (0, 1)
+    ]
+    try:
+        codes = [rank.wait(timeout=120) for rank in reversed(ranks)]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert codes == [0, 0]
 
 
 def test_a_batch_must_divide_among_the_ranks():

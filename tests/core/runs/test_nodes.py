@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import pytest
 from elbowroom.config.sections import dump_yaml
 from elbowroom.runs.folder import RunFolder
 
+from tests.helpers.free_port import free_port
 from tests.helpers.run_ranks import config
 from tests.helpers.tiny_run import curve, found, same
 
@@ -35,6 +35,11 @@ def agent(how, *command, log):
         )
 
 
+def words(folder):
+    """What all agents and ranks said."""
+    return "\n".join(f"{log.name}:\n{log.read_text()}" for log in sorted(folder.glob("*.txt")))
+
+
 def kill_node(launched):
     """The agent and its rank, as when a machine is switched off."""
     ranks = Path(f"/proc/{launched.pid}/task/{launched.pid}/children").read_text().split()
@@ -43,10 +48,10 @@ def kill_node(launched):
     launched.wait()
 
 
-def free_port():
-    with socket.socket() as found_one:
-        found_one.bind(("127.0.0.1", 0))
-        return found_one.getsockname()[1]
+def wait_until(done, nodes):
+    """Until ``done()``, or until a node has failed: the others would wait for it for ever."""
+    while not done() and not any(one.poll() for one in nodes):
+        time.sleep(0.05)
 
 
 @pytest.mark.slow
@@ -65,18 +70,17 @@ def test_a_job_goes_on_when_one_of_its_nodes_dies_and_comes_back(tmp_path):
 
     nodes = [node(True, "first"), node(False, "second")]
     try:
-        while not found(run) and None in [one.poll() for one in nodes]:
-            time.sleep(0.05)
+        wait_until(lambda: found(run), nodes)
+        assert found(run), words(tmp_path)
         kill_node(nodes[1])
         killed_at = found(run)[-1].step
         nodes[1] = node(False, "second-again")
-        codes = [one.wait(timeout=400) for one in nodes]
+        wait_until(lambda: None not in [one.poll() for one in nodes], nodes)
+        assert [one.poll() for one in nodes] == [0, 0], words(tmp_path)
     finally:
         for one in nodes:
             if one.poll() is None:
                 kill_node(one)
-    words = "\n".join(log.read_text() for log in sorted(tmp_path.glob("*.txt")))
-    assert codes == [0, 0], words
     assert 0 < killed_at < STEPS, "it was through before it could be killed"
     alone = ["--standalone", "--nproc-per-node=2"]
     never_killed = agent(alone, path, "--out", tmp_path / "whole", log=tmp_path / "whole.txt")
