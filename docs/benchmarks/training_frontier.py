@@ -5,7 +5,8 @@
 Points of all comparisons that differ in nothing but the seed are one row: mean and standard
 deviation over seeds. Prints a Markdown table, by the operations of a whole training (those of the
 optimiser included, as ``elbowroom cost`` counts them), and draws bits/dim and FID against them, a
-line for each recipe (process, denoiser, weighting, optimiser, times) at its best rate by bits/dim.
+line for each recipe (data, process, denoiser, weighting, optimiser, times) at its best rate by
+bits/dim.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ COLUMNS = {
 class Recipe:
     """How a model was trained, but for its seed."""
 
+    data: str
     process: str
     denoiser: str
     weighting: str
@@ -50,6 +52,7 @@ class Recipe:
         """From a run's config."""
         config = er.RunFolder.open(run).config()
         return cls(
+            written(config.data),
             written(config.process),
             written(config.denoiser),
             written(config.weighting),
@@ -63,7 +66,14 @@ class Recipe:
     @property
     def line(self) -> tuple[str, ...]:
         """What the points of one line have in common."""
-        return self.process, self.denoiser, self.weighting, self.optimiser, self.times
+        return (
+            self.data,
+            self.process,
+            self.denoiser,
+            self.weighting,
+            self.optimiser,
+            self.times,
+        )
 
 
 def written(value: Any) -> str:
@@ -101,7 +111,7 @@ class Row:
 
 
 def rows_of(folders: Iterable[Path]) -> list[Row]:
-    """A row for each recipe, by process, denoiser, weighting and operations."""
+    """A row for each recipe, by data, process, denoiser, weighting and operations."""
     found: dict[Recipe, list[Mapping[str, float]]] = {}
     for folder in folders:
         if not (folder / "results.json").exists():
@@ -116,7 +126,7 @@ def rows_of(folders: Iterable[Path]) -> list[Row]:
 
     def order(row: Row) -> tuple[Any, ...]:
         recipe = row.recipe
-        return recipe.process, recipe.denoiser, recipe.weighting, recipe.operations, recipe
+        return *recipe.line[:4], recipe.operations, recipe
 
     return sorted(rows, key=order)
 
@@ -127,7 +137,7 @@ def values_of(figures: Mapping[str, Any]) -> dict[str, float]:
 
 def print_table(rows: Sequence[Row]) -> None:
     titles = [title for title, _ in COLUMNS.values()]
-    named = ["process", "denoiser", "weighting", "optimiser", "times"]
+    named = ["data", "process", "denoiser", "weighting", "optimiser", "times"]
     head = [*named, "rate", "steps", "TFLOP", "seeds", *titles]
     print("| " + " | ".join(head) + " |")
     print("| --- " * len(head) + "|")
