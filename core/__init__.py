@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from .runs.checkpoint import Checkpoint
     from .runs.devices import check_device, place
     from .runs.folder import RunFolder
+    from .runs.host_memory import kept_memory
     from .runs.lend import lend_training
     from .runs.load import Loaded, load_run
     from .runs.provenance import check_lasting, provenance, remember_code
@@ -169,6 +170,7 @@ _PUBLIC = {
     "runs.devices": "check_device place",
     "runs.changes": "check_unchanged",
     "runs.folder": "RunFolder",
+    "runs.host_memory": "kept_memory",
     "runs.provenance": "check_lasting provenance remember_code",
     "runs.run_error": "RunError",
     "runs.lend": "lend_training",
@@ -312,6 +314,7 @@ __all__ = [
     "is_vacuous",
     "isotonic_projection",
     "kept_generators",
+    "kept_memory",
     "kind_of",
     "layouts",
     "lend_training",

@@ -16,6 +16,7 @@ from torch import nn
 from ..errors import ConfigError
 from ..objective.diffusion import Diffusion
 from .devices import current, place
+from .host_memory import kept_memory
 
 Precision = Literal["float32", "bfloat16"]
 _PRECISIONS = ("float32", "bfloat16")
@@ -48,7 +49,7 @@ def working(
     if precision == "bfloat16":
         use_bfloat16(model.denoiser, there)
     try:
-        with current(there):
+        with current(there), kept_memory(there):
             yield there
     finally:
         if own is not None:

@@ -37,6 +37,7 @@ from ..runs.checkpoint import (
     best as best_of,
 )
 from ..runs.folder import RunFolder
+from ..runs.host_memory import kept_memory
 from ..runs.log_file import LogSoFar
 from ..runs.ranks import Ranks, whole
 from ..runs.run_error import RunError
@@ -179,7 +180,8 @@ def fit_checked(
     begins.check_data(data.spec)
     ranks.first(lambda: folder.rewind(begins.step, begins.log))
     first = begins.step
-    with kept_generators(ranks.device), Interrupt() as interrupt:
+    device = ranks.device
+    with kept_memory(device), kept_generators(device), Interrupt() as interrupt:
         training = Training(model, data, options, seed=seed, ranks=ranks, start=first)
         if begins.checkpoint is not None:
             training.restore(begins.checkpoint)

@@ -40,6 +40,7 @@ from elbowroom import (
     Training,
     build_model,
     build_parts,
+    kept_memory,
 )
 from torch import Tensor
 
@@ -139,7 +140,8 @@ def bench(
         {_SILENT.format(loop.name): loop.silent_turn for loop in training},
         {loop.name: loop.turn for loop in training},
     ]
-    timings = _timed(groups, rounds, watch)
+    with kept_memory(torch.device("cpu")):  # as a run has it
+        timings = _timed(groups, rounds, watch)
     counted = {"matmul": groups[1]["matmul"], **groups[0], **groups[-1]}
     flops = {name: _flops(run) for name, run in counted.items()}
     feed.close()
