@@ -23,6 +23,7 @@ import attrs
 import torch
 from torch import Tensor
 
+from ..contracts.adaptive import learns
 from ..contracts.level import Level
 from ..contracts.weighting import positions_of
 from .slack import Slack, cell_widths, slack
@@ -78,6 +79,7 @@ class Certificate:
     fall: Fall | None  # the largest
     slack: Slack | None  # what share of w a bound holds, at what slack; None of a bound
     positions: tuple[float, float] | None = None  # what the least and the most counting ones count
+    changes: bool = False  # with training: this is what it was when it was looked at
 
     @property
     def is_bound(self) -> bool:
@@ -94,7 +96,8 @@ class Certificate:
         """The same in plain words."""
         if self.is_bound:
             tail = "; it grows without bound as t goes to 1" if self.infinite_at_end else ""
-            return f"a bound: w is non-negative and non-decreasing {self.seen}{tail}{self._counted}"
+            found = f"w is non-negative and non-decreasing {self.seen}{tail}{self._counted}"
+            return f"a bound{self._when}: {found}"
         faults = []
         if self.fall is not None:
             faults.append(
@@ -105,7 +108,11 @@ class Certificate:
             faults.append("w is negative somewhere")
         if self.positions is not None and not self.positions[0] > 0:
             faults.append("some positions count nothing")
-        return "not a bound: " + " and ".join(faults)
+        return f"not a bound{self._when}: " + " and ".join(faults)
+
+    @property
+    def _when(self) -> str:
+        return " as it is now, and changes with training" if self.changes else ""
 
     @property
     def _counted(self) -> str:
@@ -156,6 +163,7 @@ def certify(
         fall=fall,
         slack=None if fall is None and non_negative else _slack(seen, steps),
         positions=_positions(weighting, process),
+        changes=learns(weighting),
     )
 
 

@@ -102,12 +102,13 @@ def isotonic_quantile(w: Tensor, cost: Tensor, price: float) -> Tensor:
     slopes: list[list[float]] = []  # [-place, change of slope there]
     best = []
     for value, weight in zip(w.clamp(min=0).tolist(), cost.tolist(), strict=True):
-        heapq.heappush(slopes, [-value, weight * (1 + price)])
-        excess = weight * price  # the slope beyond the last place: the minimum lies before it
-        while slopes[0][1] <= excess:
-            excess -= heapq.heappop(slopes)[1]
-        slopes[0][1] -= excess
-        best.append(-slopes[0][0])
+        if weight > 0:  # a level at which a run was not seen to lose anything says nothing
+            heapq.heappush(slopes, [-value, weight * (1 + price)])
+            excess = weight * price  # the slope beyond the last place: the minimum lies before it
+            while slopes[0][1] <= excess:
+                excess -= heapq.heappop(slopes)[1]
+            slopes[0][1] -= excess
+        best.append(-slopes[0][0] if slopes else 0.0)
     return minorant(torch.tensor(best, dtype=w.dtype))
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import attrs
 
 from ..certificate.certificate import Certificate, certify
+from ..contracts.adaptive import learns
 from ..contracts.dataset import DataSpec
 from ..errors import ElbowroomError
-from .assembly import Parts, build_parts
+from ..objective.loss import Objective
+from .assembly import Parts, build_objective, build_parts
 from .sections import Config, dump_yaml, to_plain
 from .sizes import network_without_memory
 from .spec import ComponentSpec
@@ -28,6 +30,7 @@ class Explanation:
     certificate: Certificate
     data: DataSpec | None = None  # the form of the data, where it is known
     remarks: tuple[str, ...] = ()  # of the process on the schedule
+    learned: tuple[str, ...] = ()  # kinds of component that training changes, but for the network
 
     def record(self) -> dict[str, Any]:
         """Plain data."""
@@ -39,6 +42,7 @@ class Explanation:
             "certificate": self.certificate.record(),
             "data": None if self.data is None else attrs.asdict(self.data),
             "remarks": list(self.remarks),
+            "learned": list(self.learned),
         }
 
 
@@ -55,6 +59,7 @@ def explain_config(config: Config) -> Explanation:
     else:
         count, reason = count_parameters(parts)
     config = attrs.evolve(parts.config, data=config.data)
+    objective = build_objective(parts)
     return Explanation(
         to_plain(config),
         dump_yaml(config),
@@ -64,7 +69,15 @@ def explain_config(config: Config) -> Explanation:
         certify(parts.weighting, parts.schedule, parts.process, config.objective.steps),
         parts.spec,
         parts.process.remarks(parts.schedule),
+        tuple(kind for kind, part in _learning(objective) if learns(part)),
     )
+
+
+def _learning(objective: Objective) -> Iterator[tuple[str, object]]:
+    """The parts of an objective that may learn, by kind."""
+    yield "schedule", objective.schedule
+    yield "weighting", objective.weighting
+    yield "time_sampler", objective.times
 
 
 def count_parameters(parts: Parts) -> tuple[int | None, str]:

@@ -38,6 +38,24 @@ class Adaptive(ABC):
         return {}
 
 
+def adaptive_parts(component: object) -> list[Adaptive]:
+    """The component and those inside it that learn from losses."""
+    from torch import nn
+
+    inside = component.modules() if isinstance(component, nn.Module) else (component,)
+    return [part for part in inside if isinstance(part, Adaptive)]
+
+
+def learns(component: object) -> bool:
+    """Whether training changes a component, by gradients or by what it is shown."""
+    from torch import nn
+
+    trained = isinstance(component, nn.Module) and any(
+        parameter.requires_grad for parameter in component.parameters()
+    )
+    return trained or bool(adaptive_parts(component))
+
+
 def sums_by_time(time: Tensor, bins: int, *values: Tensor) -> Tensor:
     """[bins, 1 + n] float64: the number of times [B] in each bin of [0, 1], and n sums of values.
 

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from ..errors import IncompatibleError
+from .adaptive import learns
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,6 +60,32 @@ class Weighting(ABC):
         """:meth:`prepare`; in continuous time also where an author's knows no ``steps`` yet."""
         discrete = () if steps is None else (steps,)
         return self.prepare(schedule, process, *discrete)
+
+
+def check_within_reach(weighting: Weighting) -> None:
+    """Refuse one that learns inside one that is no module: nothing would train or save it."""
+    from torch import nn
+
+    is_module = isinstance(weighting, nn.Module)
+    for part in _made_from(weighting):
+        if learns(part) and not is_module:
+            raise IncompatibleError(
+                f"weighting {type(weighting).__name__} is made from {type(part).__name__}, which "
+                "changes with training, and does not follow it: what is learned would be neither "
+                "used nor saved"
+            )
+        check_within_reach(part)
+
+
+def _made_from(weighting: Weighting) -> list[Weighting]:
+    """The weightings that one holds."""
+    from torch import nn
+
+    names = [field.name for field in getattr(weighting, "__attrs_attrs__", ())]
+    held = [*vars(weighting).values()] if hasattr(weighting, "__dict__") else []
+    held += [getattr(weighting, name, None) for name in names]
+    held += weighting.children() if isinstance(weighting, nn.Module) else []
+    return [part for part in held if isinstance(part, Weighting)]
 
 
 def positions_of(weighting: Weighting, process: Process) -> Tensor | None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..contracts.adaptive import Adaptive
+from ..contracts.adaptive import Adaptive, adaptive_parts
 from ..contracts.guidance import Guidance
 from ..contracts.level import Level
 from ..contracts.process import Process, check_examples
@@ -54,9 +54,9 @@ class Diffusion(nn.Module):
 
     @property
     def adaptive(self) -> list[Adaptive]:
-        """The parts of its objective that learn from losses."""
+        """The parts of its objective that learn from losses, also those inside others."""
         parts = (self.objective.weighting, self.objective.times)
-        return [part for part in parts if isinstance(part, Adaptive)]
+        return [inner for part in parts for inner in adaptive_parts(part)]
 
     def predict(self, z: Tensor, level: Level, cond: Tensor | None = None) -> Any:
         """What the network says at z [B, *D], as the process reads it."""

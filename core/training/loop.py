@@ -20,6 +20,7 @@ from ..certificate.certificate import certify
 from ..config.sections import Train
 from ..config.sizes import at_once, check_batch, check_room_to_train
 from ..conformance.answers import check_training
+from ..contracts.adaptive import learns
 from ..contracts.dataset import Dataset, DataSpec
 from ..contracts.observer import RunEvent
 from ..objective.diffusion import Diffusion
@@ -287,9 +288,10 @@ class _Run:
     def certified(self) -> dict[str, float]:
         """How far a weighting that changes with training is no bound now: 0 where it is one."""
         objective = self.training.model.objective
-        if not isinstance(objective.weighting, nn.Module):
+        weighting = objective.weighting
+        if not isinstance(weighting, nn.Module) or not learns(weighting):
             return {}
-        now = copy.deepcopy(objective.weighting).cpu()
+        now = copy.deepcopy(weighting).cpu()
         found = certify(now, objective.schedule, objective.process, objective.steps)
         return {"negative_share": found.negative_share, "is_bound": float(found.is_bound)}
 
@@ -328,6 +330,7 @@ class _Run:
             self.record,
             step=self.done,
             validation=measurements,
+            certificate=self.certified() or None,
             seconds=self.seconds + began - self.clock,
             log=self.log_so_far.record(),
         )

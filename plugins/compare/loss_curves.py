@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 import torch
 from elbowroom import (
+    Certificate,
     Config,
     ElbowroomError,
     LossCurve,
@@ -144,9 +145,19 @@ def weighting_of(config: Config | None, runs: Sequence[RunFolder]) -> dict[str, 
         return {**about, "problem": str(error)}
     return {
         **about,
-        "is_bound": certificate.is_bound,
-        "verdict": certificate.verdict,
+        **_verdict(certificate, runs),
         "isotonic_distance": certificate.isotonic_distance,
         "slack": None if slack is None else slack.words,
         "shape": [t.tolist(), w.detach().tolist()],
     }
+
+
+def _verdict(certificate: Certificate, runs: Sequence[RunFolder]) -> dict[str, Any]:
+    """Is it a bound? What changes with training is judged at each moment that was logged."""
+    rows = [row for run in runs for row in run.rows() if row.get("is_bound") is not None]
+    if not certificate.changes or not rows:
+        return {"is_bound": certificate.is_bound, "verdict": certificate.verdict}
+    bounds = sum(bool(row["is_bound"]) for row in rows)
+    what = "a bound" if bounds == len(rows) else "not a bound"
+    seen = f"it was one at {bounds} of the {len(rows)} moments that were logged"
+    return {"is_bound": bounds == len(rows), "verdict": f"{what}: w changes with training; {seen}"}

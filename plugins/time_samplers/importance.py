@@ -31,6 +31,7 @@ class Importance(TimeSampler):
     )
     _density: Tensor | None = attrs.field(default=None, init=False, repr=False)  # [bins]
 
+    @torch.no_grad()  # the weight may be learned; the density is its beginning's
     def prepare(self, plain_weight: Callable[[Tensor], Tensor]) -> Importance:
         middles = (torch.arange(self.bins, dtype=torch.float64) + 0.5) / self.bins
         weight = plain_weight(middles).double().abs()

@@ -2,7 +2,8 @@
 
     w = (1 - a) w_begin / m_begin + a w_end / m_end,     a = min(updates / over, 1)
 
-m is the mean weight on the plain loss over the schedule, so that neither counts more by its scale.
+m is the mean weight on the plain loss over the schedule before training, so that neither counts
+more by its scale. Either may learn: it goes on learning all the time.
 Bounds form a cone: between two of them every moment is a bound. A bell-shaped beginning is
 ``{name: isotonic, of: edm}``, the bound nearest to it.
 """
@@ -10,7 +11,7 @@ Bounds form a cone: between two of them every moment is a bound. A bell-shaped b
 from __future__ import annotations
 
 import torch
-from elbowroom import Adaptive, Level, Losses, Process, Schedule, Weighting
+from elbowroom import Adaptive, IncompatibleError, Level, Losses, Process, Schedule, Weighting
 from torch import Tensor, nn
 
 _POINTS = 512
@@ -32,17 +33,38 @@ class Moving(nn.Module, Weighting, Adaptive):
     def prepare(self, schedule: Schedule, process: Process, steps: int | None = None) -> Moving:
         self.begin = self.begin.prepared(schedule, process, steps)
         self.end = self.end.prepared(schedule, process, steps)
+        if not self.updates:  # later it is asked what it is, not made anew
+            self.scales = self._scales(schedule, process)
+        return self
+
+    @torch.no_grad()
+    def _scales(self, schedule: Schedule, process: Process) -> tuple[float, float]:
+        """1/m of the beginning and of the end."""
         middle = (torch.arange(_POINTS, dtype=torch.float64) + 0.5) / _POINTS
         level = Level.of(middle, schedule, process)
-        means = [float(part.plain_weight(level).mean()) for part in (self.begin, self.end)]
-        self.scales = (1 / means[0], 1 / means[1])
-        return self
+        begin, end = (part.plain_weight(level).mean() for part in (self.begin, self.end))
+        return 1 / float(begin), 1 / float(end)
 
     def __call__(self, level: Level) -> Tensor:
         return self._between(self.begin(level), self.end(level))
 
     def plain_weight(self, level: Level) -> Tensor:
         return self._between(self.begin.plain_weight(level), self.end.plain_weight(level))
+
+    def penalty(self, level: Level) -> Tensor:
+        none = level.log_snr.new_zeros(())  # most weightings have none, and say so by a number
+        return self._between(none + self.begin.penalty(level), none + self.end.penalty(level))
+
+    def over_positions(self, shape: tuple[int, ...]) -> Tensor | None:
+        early, late = self.begin.over_positions(shape), self.end.over_positions(shape)
+        if early is None and late is None:
+            return None
+        if early is None or late is None or not torch.equal(early, late):
+            raise IncompatibleError(
+                "weighting moving: its beginning and its end weigh positions differently; write "
+                "{name: positions, of: {name: moving, ...}}, which weighs them alike"
+            )
+        return early
 
     def _between(self, early: Tensor, late: Tensor) -> Tensor:
         a = (self.updates / self.over).clamp(max=1).to(early)

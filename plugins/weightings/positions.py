@@ -2,18 +2,18 @@
 
     loss = w(t) elbo_weight(t) sum_n v_n plain_n
 
-With v the same everywhere this is the weighting ``of`` itself. Every position's part of the loss is
-non-negative, so the objective lies between min(v) and max(v) times that; v is divided by its mean.
+With v the same everywhere this is the weighting ``of`` itself, which may be one that learns. Every
+position's part of the loss is non-negative, so the objective lies between min(v) and max(v) times
+that; v is divided by its mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
 import torch
 from elbowroom import Level, Process, Schedule, Weighting
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def _checked(weights: Sequence[float]) -> tuple[float, ...]:
@@ -22,15 +22,15 @@ def _checked(weights: Sequence[float]) -> tuple[float, ...]:
     return tuple(map(float, weights))
 
 
-@attrs.frozen(kw_only=True)
-class Positions(Weighting):
+class Positions(nn.Module, Weighting):
     """The weighting ``of``, times ``weights`` along the last dimension of an example."""
 
-    of: Weighting
-    weights: tuple[float, ...] = attrs.field(converter=_checked)
+    def __init__(self, *, of: Weighting, weights: tuple[float, ...]) -> None:
+        super().__init__()
+        self.of, self.weights = of, _checked(weights)
 
     def prepare(self, schedule: Schedule, process: Process, steps: int | None = None) -> Positions:
-        return attrs.evolve(self, of=self.of.prepared(schedule, process, steps))
+        return Positions(of=self.of.prepared(schedule, process, steps), weights=self.weights)
 
     def __call__(self, level: Level) -> Tensor:
         return self.of(level)
@@ -44,3 +44,6 @@ class Positions(Weighting):
     def over_positions(self, shape: tuple[int, ...]) -> Tensor:
         v = torch.tensor(self.weights, dtype=torch.float64)
         return v / v.mean()
+
+    def extra_repr(self) -> str:
+        return f"of={self.of!r}, weights={self.weights}"

@@ -79,7 +79,7 @@ def test_the_slack_of_any_rising_mixture_covers_the_violation(cascades, w, m):
 
 @given(
     w=st.lists(st.floats(0, 3), min_size=1, max_size=5),
-    cost=st.lists(st.floats(0.1, 2), min_size=5, max_size=5),
+    cost=st.lists(st.just(0.0) | st.floats(0.1, 2), min_size=5, max_size=5),
     price=st.sampled_from([0.0, 0.25, 1.0, 3.0]),
 )
 @settings(max_examples=60)
