@@ -116,8 +116,8 @@ def _print(explanation: Explanation) -> None:
     out.print(Text.assemble(("the objective is ", "bold"), (verdict.verdict, style)))
     if verdict.slack is not None:
         out.print(Text(verdict.slack.words))
-    if explanation.learned:
-        named = (f"{kind.replace('_', ' ')} {rows[kind]['name']}" for kind in explanation.learned)
+    if explanation.learning:
+        named = (f"{kind.replace('_', ' ')} {rows[kind]['name']}" for kind in explanation.learning)
         out.print(Text.assemble(("learned while training: ", "bold"), ", ".join(named)))
     for remark in explanation.remarks:
         out.print(Text.assemble(("note: ", "bold yellow"), remark))

@@ -30,7 +30,7 @@ class Explanation:
     certificate: Certificate
     data: DataSpec | None = None  # the form of the data, where it is known
     remarks: tuple[str, ...] = ()  # of the process on the schedule
-    learned: tuple[str, ...] = ()  # kinds of component that training changes, but for the network
+    learning: tuple[str, ...] = ()  # kinds of component that training changes, but for the network
 
     def record(self) -> dict[str, Any]:
         """Plain data."""
@@ -42,7 +42,7 @@ class Explanation:
             "certificate": self.certificate.record(),
             "data": None if self.data is None else attrs.asdict(self.data),
             "remarks": list(self.remarks),
-            "learned": list(self.learned),
+            "learning": list(self.learning),
         }
 
 

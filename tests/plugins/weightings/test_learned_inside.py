@@ -157,10 +157,10 @@ def test_explain_says_what_is_learned():
         tiny_config(), {"weighting": "uncertainty", "objective": {"times": "adaptive"}}
     )
     explained = explain_config(config)
-    assert explained.learned == ("weighting", "time_sampler")
+    assert explained.learning == ("weighting", "time_sampler")
     assert explained.certificate.verdict.startswith("a bound as it is now, and changes with train")
     plain = explain_config(tiny_config())
-    assert plain.learned == () and plain.certificate.verdict.startswith("a bound: ")
+    assert plain.learning == () and plain.certificate.verdict.startswith("a bound: ")
 
 
 @pytest.mark.parametrize(
