@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from .contracts.trajectory import Trajectory, level_precision
     from .contracts.weighting import Weighting
     from .errors import ConfigError, ElbowroomError, IncompatibleError, PluginError, did_you_mean
+    from .evaluation.details import details_file
     from .evaluation.protocol import EvaluationProtocol
     from .evaluation.run import evaluate_run, evaluation_folder, read_evaluation
     from .files.atomic import atomic_folder, replace_file, sweep, write_atomically
@@ -184,6 +185,7 @@ _PUBLIC = {
     "training.run": "reproduce",
     "training.signals": "Interrupt",
     "training.step": "Training",
+    "evaluation.details": "details_file",
     "evaluation.protocol": "EvaluationProtocol",
     "evaluation.run": "evaluate_run evaluation_folder read_evaluation",
 }
@@ -294,6 +296,7 @@ __all__ = [
     "check_split",
     "check_unchanged",
     "describe_weighting",
+    "details_file",
     "did_you_mean",
     "draw",
     "draw_categorical",

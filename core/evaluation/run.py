@@ -3,6 +3,8 @@
 RUN/evaluation/
   figures.json     every measurement, its protocol, what real data gets, what was left out or failed
                    and why
+  details/         what a metric found beside its measurements, a file each; an evaluation without
+                   the metric leaves it there
   samples.png      samples with every class in turn, the first that ``sample`` draws
   reverse.png      their way from noise to data, frames beside each other
   shards/          while it is under way: the samples so far, for a killed evaluation to go on
@@ -34,6 +36,7 @@ from ..runs.ranks import LONG, process_group
 from ..sampling.drawing import draw
 from ..sampling.filmstrip import Filmstrip, save_small_png
 from ..sampling.picture import has_picture
+from .details import write_details
 from .evaluation import Evaluation, evaluate
 from .measuring import Progress
 from .protocol import EvaluationProtocol
@@ -132,13 +135,16 @@ def _written(
     about: Mapping[str, Any],
     progress: Progress,
 ) -> dict[str, Any]:
-    """Write figures.json and the pictures; the record that was written."""
+    """Write figures.json, details and the pictures; the record that was written."""
     model = loaded.model
-    record: dict[str, Any] = {
+    of = {
         "format": FORMAT,
         "step": loaded.checkpoint.step,
         "overrides": about["overrides"],
         "protocol": protocol.record(),
+    }
+    record: dict[str, Any] = {
+        **of,
         "parameters": sum(p.numel() for p in model.denoiser.parameters()),
         "train_seconds": loaded.checkpoint.state.seconds,
         **found.record(),
@@ -157,6 +163,7 @@ def _written(
             with working(model, precision=protocol.precision):
                 x = next(iter(draw(model, _TEXTS, None, protocol.seed, _TEXTS))).x
             record["texts"] = model.process.data.texts(x)
+        write_details(folder, {**of, "config": about["config"]}, found.details)
         replace_file(folder / "figures.json", json.dumps(finite(record), indent=1).encode())
     except OSError as error:
         raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
