@@ -42,12 +42,14 @@ def explain(
 
     Example: elbowroom explain digits process=gaussian --cost --tflops 300
     """
+    from ..config.assembly import check_files
     from ..config.explain import explain_config
     from ..config.sections import load_config
 
     in_detail()
     checked = load_config(config, tuple(overrides or ()))
     explanation = explain_config(checked)
+    check_files(checked)
     found = None
     if cost or measure or tflops is not None:
         found = _counted()(

@@ -82,6 +82,8 @@ def sample(
         f"{used['sampler']} in {used['steps']} steps, seed {used['seed']}",
         markup=False,
     )
+    for path, digest in used.get("made_from", {}).items():
+        show.print(f"grid from  {path} (sha256 {digest[:16]})", markup=False)
     for name, path in report.paths.items():
         show.print(f"{name:<10} {path}", markup=False)
     show.print(

@@ -124,6 +124,15 @@ def build_objective(parts: Parts) -> Objective:
     )
 
 
+def check_files(config: Config) -> None:
+    """Refuse a sampler whose grid is made from a file that cannot be had.
+
+    Not when parts are built: a run is loaded without it too, to be measured or sampled otherwise.
+    """
+    if config.sampler is not None:
+        config.sampler.build().grid.made_from()
+
+
 def _check_sampler(sampler: Sampler, process: Process, config: Config) -> None:
     assert config.sampler is not None
     missing, name = sampler.needs - process.traits, config.process.name

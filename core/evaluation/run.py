@@ -152,6 +152,8 @@ def _written(
         "texts": None,
         "config": about["config"],
     }
+    if found.calls_mean is not None and model.sampler is not None:
+        record["made_from"] = dict(model.sampler.grid.made_from())  # what samples depend on too
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if found.calls_mean is not None and has_picture(model.process.data.shape):

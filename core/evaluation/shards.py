@@ -39,8 +39,10 @@ class Shards:
         """The sha256 of everything that samples are a function of."""
         device = next((p.device.type for p in chunks.model.parameters()), "cpu")
         labels = None if chunks.labels is None else chunks.labels.tolist()
+        sampler = chunks.model.sampler
         depends = {
             **self.of,
+            "files": {} if sampler is None else dict(sampler.grid.made_from()),
             "weights": weights_digest(chunks.model),
             "chunks": [chunks.count, chunks.batch_size, chunks.seed],
             "labels": labels,

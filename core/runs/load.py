@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -65,7 +66,7 @@ def load_run(
         warn_of_changes(own, found)
     unchanged = config.data == own.data
     spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
-    parts = build_parts(config, spec=spec)
+    parts = _of_run(build_parts(config, spec=spec), folder.path)
     model = build_model(parts)
     model.trained_ends = _trained_ends(own, config) if overrides else None
     load_weights(model, found, weights)
@@ -113,6 +114,14 @@ def _configs(folder: RunFolder, overrides: Any) -> tuple[Config, Config, bool]:
             raise error from None
         warnings.warn(f"{error}\nit is not needed here: w = 1 is in its place", stacklevel=3)
         return config, own, False
+
+
+def _of_run(parts: Parts, run: Path) -> Parts:
+    """The parts with the run's own grid, where the sampler's is made from what a run has."""
+    sampler = parts.sampler
+    if sampler is None or (grid := sampler.grid.of_run(run)) is sampler.grid:
+        return parts
+    return attrs.evolve(parts, sampler=attrs.evolve(sampler, grid=grid))
 
 
 def _trained_ends(own: Config, config: Config) -> tuple[float, float] | None:

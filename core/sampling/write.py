@@ -41,7 +41,7 @@ class SampleReport:
     seconds: float  # of sampling alone
     calls_mean: float  # network calls a sample
     calls_most: int
-    used: Mapping[str, Any] = attrs.Factory(dict)  # run, step, ema, sampler, steps, seed, precision
+    used: Mapping[str, Any] = attrs.Factory(dict)  # run, step, ema, sampler, steps, seed, ...
 
     def record(self) -> dict[str, Any]:
         """The same as JSON data."""
@@ -193,6 +193,8 @@ def _written(
     }
     if data.names is not None:
         about["names"] = data.names
+    if "made_from" in made[-1]:
+        about["made_from"] = made[-1]["made_from"]
     arrays: dict[str, Any] = {
         "x": x.numpy().astype(np.min_scalar_type(data.levels - 1)),
         "calls": calls.numpy(),
@@ -239,7 +241,9 @@ def _used(loaded: Loaded, asked: Mapping[str, Any]) -> dict[str, Any]:
     assert config.sampler is not None and sampler is not None, "samples were drawn"
     run = {"run": str(loaded.folder.path), "step": loaded.checkpoint.step, "ema": config.train.ema}
     steps = sampler.count_steps(loaded.model)
-    return {**run, "sampler": config.sampler.name, "steps": steps, **asked}
+    used = {**run, "sampler": config.sampler.name, "steps": steps, **asked}
+    files = dict(sampler.grid.made_from())
+    return {**used, "made_from": files} if files else used
 
 
 def _captions(data: DataSpec, labels: Sequence[int] | None) -> list[str] | None:

@@ -3,7 +3,7 @@
 The averaged weights are looked at on the validation split, at ``levels`` levels that are half the
 schedule's own and half even over lambda, each at ``looks`` examples. Its measurement is the bound
 of a sampler that stops at every one of these levels, which for many of them is the diffusion term
-of bits/dim; the curve itself is kept in the evaluation's file (:class:`StepCosts`).
+of bits/dim; the curve itself is kept in the evaluation's details (:class:`StepCosts`).
 
 Beside it stands the same term for ancestral steps on the grid of the model's own sampler, and how
 many network calls they take of a masked model: what that grid costs, in bits and in calls.
@@ -37,6 +37,7 @@ from .costs import MOST_LEVELS, StepCosts, coordinate_of, has_price, told_apart
 
 _STEP = 2**31 - 3  # a step that nothing else asks for
 _FAR = 30.0  # no share of tokens is told from 0 or 1 beyond it
+_MOST_TABLED = 64  # levels where every pair is measured: n^2/2 divergences a look
 _NEAR = 0.05  # in lambda: tables of others' schedulers are in float32
 
 
@@ -135,7 +136,7 @@ class Curve(Metric):
     # -- any other process: the divergence of every step
 
     def _tabled(self) -> StepCosts:
-        levels, model = self._levels(min(self.levels, 64)), self._model
+        levels, model = self._levels(min(self.levels, _MOST_TABLED)), self._model
         n = len(levels.log_snr)
         sums = torch.zeros(n, n, dtype=torch.float64)
         for x, y, z, at, node in self._batches(levels):

@@ -6,7 +6,8 @@ by dynamic programming over the measured levels (:mod:`~elbowroom.plugins.step_c
 a grid loses against infinitely many steps is what tokens revealed together do not see of each
 other, so steps are dense where the loss falls quickly.
 
-The curve is that of the model itself: ``elbowroom evaluate RUN --metric curve``.
+The curve is that of the model itself: ``elbowroom evaluate RUN --metric curve``. Of a run that has
+one it need not be named; which was read, samples and evaluations say (its sha256).
 
 With ``calls`` it is the best grid of so many network calls a sample, on average, instead of so many
 steps (:mod:`~elbowroom.plugins.step_costs.budget`); ``steps`` is then a limit. Calls are counted as
@@ -16,16 +17,18 @@ masked processes take them in event-driven sampling, by ``ancestral`` and ``top-
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
 import attrs
 import torch
-from elbowroom import ElbowroomError, Grid, JSONFileError, Schedule, read_json
+from elbowroom import ElbowroomError, Grid, Schedule
 from torch import Tensor
 
 from .budget import best_within
 from .costs import StepCosts
+from .curve_file import HOW, CurveFile, own_curve, read_curve
 from .ways import best_nodes
 
 
@@ -33,30 +36,31 @@ from .ways import best_nodes
 class Tightest(Grid):
     """The grid with the least bound, from the curve in an evaluation's file."""
 
-    curve: str  # RUN/evaluation/figures.json, made by ``--metric curve``
+    curve: str | None = None  # a file, made by ``--metric curve``; None: the run's own
     calls: float | None = attrs.field(  # at most so many a sample; None: T steps
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
     )
 
     def times(self, steps: int, schedule: Schedule) -> Tensor:
-        costs = read_costs(self.curve)
+        costs = self._read().costs
         if self.calls is None:
             return best_times(costs, steps, schedule)
         return best_times_within(costs, self.calls, steps, schedule)
 
+    def made_from(self) -> Mapping[str, str]:
+        found = self._read()
+        return {str(found.path): found.sha256}
 
-def read_costs(path: str) -> StepCosts:
-    """The curve an evaluation has written."""
-    try:
-        record = read_json(Path(path))
-        curve = record["details"]["curve"] if isinstance(record, dict) else None
-        return StepCosts.of_record(curve)
-    except (JSONFileError, ElbowroomError, KeyError, TypeError) as error:
-        why = "it has no curve" if isinstance(error, KeyError | TypeError) else str(error)
-        raise ElbowroomError(
-            f"sampler.grid.curve: {path}: {why}; make one by "
-            "elbowroom evaluate RUN --metric curve, which writes RUN/evaluation/figures.json"
-        ) from error
+    def of_run(self, run: Path) -> Tightest:
+        return self if self.curve is not None else attrs.evolve(self, curve=str(own_curve(run)))
+
+    def _read(self) -> CurveFile:
+        if self.curve is None:
+            raise ElbowroomError(
+                "sampler.grid.curve: none is named, and only a run that was trained has one of "
+                f"its own; {HOW}"
+            )
+        return read_curve(self.curve)
 
 
 def best_times(costs: StepCosts, steps: int, schedule: Schedule) -> Tensor:

@@ -1,0 +1,68 @@
+"""Where a curve is kept, and reading it.
+
+    RUN/evaluation/details/curve.json     the last that was measured; other evaluations leave it
+    RUN/evaluation/figures.json           has it too, until an evaluation without the metric
+
+A path to figures.json means the curve of that evaluation or, where this has none, the one that was
+kept beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import attrs
+from elbowroom import ElbowroomError, JSONFileError, details_file, evaluation_folder, read_json
+
+from .costs import StepCosts
+
+HOW = (
+    "make one by elbowroom evaluate RUN --metric curve, which writes "
+    "RUN/evaluation/details/curve.json"
+)
+_METRIC, _FIGURES = "curve", "figures.json"
+
+
+@attrs.frozen(eq=False)
+class CurveFile:
+    """A curve that was read."""
+
+    path: Path
+    costs: StepCosts
+
+    @property
+    def sha256(self) -> str:
+        """Of the whole file, as ``sha256sum`` says it."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+
+def read_curve(given: str) -> CurveFile:
+    """The curve that an evaluation has written; what cannot be one is refused."""
+    path = Path(given)
+    try:
+        return _read(path)
+    except ElbowroomError as error:
+        kept = details_file(path.parent, _METRIC)
+        if path.name == _FIGURES and kept.exists():
+            return _read(kept)
+        raise error from None
+
+
+def own_curve(run: Path) -> Path:
+    """Where a run has the curve of its own model."""
+    folder = evaluation_folder(run)
+    kept, figures = details_file(folder, _METRIC), folder / _FIGURES
+    older = figures.exists() and not kept.exists()  # from before details were kept apart
+    return figures if older else kept
+
+
+def _read(path: Path) -> CurveFile:
+    try:
+        record = read_json(path)
+        found = record.get("details") if isinstance(record, dict) else None
+        curve = found.get(_METRIC) if isinstance(found, dict) else None
+        return CurveFile(path, StepCosts.of_record(curve))
+    except ElbowroomError as error:
+        named = "" if isinstance(error, JSONFileError) else f"{path}: "  # it names the file itself
+        raise ElbowroomError(f"sampler.grid.curve: {named}{error}; {HOW}") from error
