@@ -8,9 +8,8 @@ import math
 
 import pytest
 import torch
-from elbowroom import DataSpec, ElbowroomError, EvenGrid, Level
+from elbowroom import ElbowroomError, EvenGrid
 from elbowroom.conformance import check_grid
-from elbowroom.conformance.oracle import TableOracle
 from elbowroom.contrib.uniform import Uniform
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
@@ -21,32 +20,7 @@ from elbowroom.plugins.step_costs.ways import best_nodes
 from hypothesis import given
 from hypothesis import strategies as st
 
-SPEC = DataSpec((3,), 3)
-STATES = torch.tensor(list(itertools.product(range(3), repeat=3)))
-
-
-def oracle():
-    """Three tokens of three values that depend on each other."""
-    weight = torch.exp(1.5 * torch.sin(1.0 + torch.arange(27.0, dtype=torch.float64) ** 1.3))
-    return TableOracle(STATES, weight / weight.sum())
-
-
-def masked_costs(count=24):
-    """The exact curve of an exact masked denoiser, by enumeration of data and masks."""
-    process, table = Masked().bind(SPEC), oracle()
-    share = torch.linspace(1e-6, 1 - 1e-6, count + 1, dtype=torch.float64)
-    levels = Level.at(share.logit(), process)
-    hides = torch.tensor(list(itertools.product([False, True], repeat=3)))
-    losses = torch.zeros(count, dtype=torch.float64)
-    for i in range(count):
-        level = levels.select(i)
-        for x, p in zip(STATES, table.probabilities, strict=True):
-            z = torch.where(hides, process.mask, x)  # [8, 3]
-            chance = process.log_likelihood(z, x.expand_as(z), level).exp()
-            plain = process.plain_loss(x.expand_as(z), z, table.predict(process)(z, level), level)
-            losses[i] += p * (chance * plain.sum(1)).sum()
-    coordinate, slope = coordinate_of(process, levels.log_snr)
-    return StepCosts(levels.log_snr, coordinate, slope * losses, torch.ones(count).double()), table
+from tests.plugins.step_costs.exact_costs import SPEC, masked_costs
 
 
 def random_costs(seed, n=7):
