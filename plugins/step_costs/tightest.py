@@ -57,8 +57,8 @@ class Tightest(Grid):
     def _read(self) -> CurveFile:
         if self.curve is None:
             raise ElbowroomError(
-                "sampler.grid.curve: none is named, and only a run that was trained has one of "
-                f"its own; {HOW}"
+                "sampler.grid.curve: none is named, and only a run that is loaded with this grid "
+                f"finds its own; name a file, or {HOW}"
             )
         return read_curve(self.curve)
 
