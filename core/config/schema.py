@@ -62,8 +62,9 @@ def options_of(cls: type[Any]) -> dict[str, Option]:
     fields = {f.alias: f for f in attrs.fields(cls) if f.init} if attrs.has(cls) else {}
     names, found = _names(cls), {}
     for p in _parameters(cls):
-        hint, default = _resolve(p.annotation, names), _default(p.default, fields.get(p.name))
-        if field := fields.get(p.name):
+        field = fields.get(p.name)
+        hint, default = _resolve(_annotation(p, field), names), _default(p.default, field)
+        if field is not None:
             found[p.name] = Option(p.name, hint, default, field.name, field.metadata.get("default"))
         else:
             found[p.name] = Option(p.name, hint, default, p.name)
@@ -99,6 +100,18 @@ def _is_supplied(p: inspect.Parameter) -> bool:
 def takes_what_is_supplied(made: Any) -> bool:
     """Is it made from a signature? Another library's network need not know of it."""
     return kind_of(made) is not None or any(map(_is_supplied, _all_parameters(made)))
+
+
+def _annotation(p: inspect.Parameter, field: attrs.Attribute[Any] | None) -> Any:
+    """What a parameter takes, as its author said it.
+
+    attrs leaves out the annotation of a field with a converter that does not say what it takes.
+    ``tuple`` and ``list`` change no item, so there it is what the field holds.
+    """
+    converter: Any = None if field is None else field.converter
+    if field is None or p.annotation is not p.empty or converter not in (tuple, list):
+        return p.annotation
+    return p.empty if field.type is None else field.type
 
 
 def _default(default: Any, field: attrs.Attribute[Any] | None) -> Callable[[], Any]:

@@ -11,6 +11,7 @@ and ``simple``, are not of this form.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import attrs
@@ -20,8 +21,9 @@ from torch import Tensor
 
 
 def _rising(_: object, __: object, knots: Sequence[float]) -> None:
-    if not knots or any(b <= a for a, b in itertools.pairwise(knots)):
-        raise ValueError("knots must be one or more log-SNRs, each above the one before")
+    finite = math.isfinite(sum(map(abs, knots)))  # the distances too
+    if not knots or not finite or any(b <= a for a, b in itertools.pairwise(knots)):
+        raise ValueError("knots must be one or more finite log-SNRs, each above the one before")
 
 
 @attrs.frozen
@@ -35,9 +37,12 @@ class Cascade(Weighting):
 
     @shares.validator
     def _masses(self, _: object, shares: Sequence[float]) -> None:
-        if shares and (len(shares) != len(self.knots) + 1 or min(shares) < 0 or sum(shares) <= 0):
+        if not shares:
+            return
+        many = len(self.knots) + 1
+        if len(shares) != many or min(shares) < 0 or not 0 < sum(shares) < math.inf:
             raise ValueError(
-                f"shares must be {len(self.knots) + 1} masses >= 0: the ELBO's, then one a knot"
+                f"shares must be {many} finite masses >= 0, some above 0: the ELBO's, one a knot"
             )
 
     def __call__(self, level: Level) -> Tensor:

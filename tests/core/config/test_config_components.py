@@ -89,6 +89,18 @@ class Free(Weighting):
         return level.log_snr
 
 
+@attrs.frozen
+class Converted(Weighting):
+    """Options whose constructor says nothing of what it takes."""
+
+    items: tuple[float, ...] = attrs.field(default=(), converter=tuple)
+    words: list[str] = attrs.field(factory=list, converter=list)
+    other: tuple[int, ...] = attrs.field(default=(), converter=lambda text: tuple(map(int, text)))
+
+    def __call__(self, level):
+        return level.log_snr
+
+
 class Network:
     """Stands for a denoiser: a written constructor, a signature from the framework."""
 
@@ -131,6 +143,7 @@ class Shelf:
         "rich": Rich,
         "wrap": Wrap,
         "free": Free,
+        "converted": Converted,
         "network": Network,
         "open": Open,
         "strange": Strange,
@@ -315,6 +328,19 @@ def test_a_constructor_that_refuses_names_the_component():
     with pytest.raises(ConfigError, match="denoiser 'network': width 3 must be even") as caught:
         read.build(None)
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_a_converter_to_a_collection_takes_what_the_field_holds():
+    """Items are read by the field's annotation; another converter may take what it likes."""
+    given = {"name": "converted", "items": [1, 2.5], "words": ["a"], "other": "12"}
+    assert spec(given).build() == Converted((1.0, 2.5), ["a"], "12")
+    assert problems({"name": "converted", "items": 3, "words": [1]}) == [
+        "weighting.items: got 3; allowed: a list (a number each)",
+        "weighting.words[0]: got 1; allowed: text, in quotes",
+    ]
+    assert problems({"name": "converted", "items": ["a"]}) == [
+        "weighting.items[0]: got 'a'; allowed: a number"
+    ]
 
 
 def test_open_options_are_no_options():

@@ -56,10 +56,23 @@ def test_a_cascade_of_one_step_is_the_sigmoid_and_of_none_the_elbo():
 
 @pytest.mark.parametrize(
     "options",
-    [{"knots": [1, 1]}, {"knots": []}, {"shares": [1, 2]}, {"knots": [0], "shares": [-1, 2]}],
+    [
+        {"knots": [1, 1]},
+        {"knots": []},
+        {"knots": [0, math.inf]},
+        {"knots": [math.nan]},
+        {"knots": [-1e308, 1e308]},
+        {"shares": [1, 2]},
+        {"knots": [0], "shares": [-1, 2]},
+        {"knots": [0], "shares": [0, 0]},
+        {"knots": [0], "shares": [1, math.inf]},
+        {"knots": [0], "shares": [math.nan, 1]},
+        {"knots": [0], "shares": [1e308, 1e308]},
+    ],
+    ids=str,
 )
 def test_cascades_that_mean_nothing_are_refused(options):
-    """Knots must rise, shares must be masses."""
+    """Knots must be finite and rise, shares must be masses with a finite sum above 0."""
     with pytest.raises(ValueError, match="must be"):
         Cascade(**options)
 
