@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 from elbowroom.config.sections import load_config
 from elbowroom.errors import ElbowroomError
 from elbowroom.training.run import resume, train
+from elbowroom.training.step import Training
 
 from tests.helpers.tiny_run import tiny_config
 
@@ -33,22 +36,38 @@ def config(parallel="ddp", process="masked", **options):
 
 
 def main(out: Path, jobs: list[str]) -> None:
-    codes = {}
+    codes, adapted = {}, {}
     for job in jobs:
         what, _, argument = job.partition(":")
+        adapted[job] = states = []
         try:
-            if what == "resume":
-                result = resume(out / argument, without=QUIET)
-            else:
-                process, _, micro = (argument or "masked").partition(":")
-                made = config(what, process, micro_batch=int(micro) if micro else None)
-                result = train(made, out / f"{what}-{process}", without=QUIET)
+            with watched(states):
+                if what == "resume":
+                    result = resume(out / argument, without=QUIET)
+                else:
+                    process, _, micro = (argument or "masked").partition(":")
+                    made = config(what, process, micro_batch=int(micro) if micro else None)
+                    result = train(made, out / f"{what}-{process}", without=QUIET)
             codes[job] = result.exit_code
         except ElbowroomError as error:
             codes[job] = str(error)
     rank = os.environ.get("RANK", "alone")
     (out / f"codes-{rank}.json").write_text(json.dumps(codes))
+    (out / f"adapted-{rank}.json").write_text(json.dumps(adapted))
     (out / f"threads-{rank}.json").write_text(json.dumps(threads_of_the_group()))
+
+
+def watched(states):
+    """Meanwhile ``states`` gets a digest of what has been learned from losses, after each step."""
+    plain = Training.adapt
+
+    def adapt(training, losses, unsound):
+        plain(training, losses, unsound)
+        held = [buffer for part in training.model.adaptive for buffer in part.buffers()]
+        content = b"".join(buffer.numpy().tobytes() for buffer in held)
+        states.append(hashlib.sha256(content).hexdigest())
+
+    return mock.patch.object(Training, "adapt", adapt)
 
 
 def threads_of_the_group(patience=60.0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from elbowroom.training.run import resume, train
 
 from tests.helpers.free_port import free_port
 from tests.helpers.run_ranks import config
-from tests.helpers.tiny_run import curve, found
+from tests.helpers.tiny_run import curve, found, same
 
 ROOT = Path(__file__).parents[3]
 HELPERS = ROOT / "tests" / "helpers"
@@ -164,6 +165,22 @@ def _torchrun_elbowroom(*arguments):
     )
 
 
+def _ranks_of(script, world):
+    """The exit codes of a script on some ranks without torchrun, the first one's last."""
+    words = [sys.executable, "-c", script]
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world)}
+    place |= {"OMP_NUM_THREADS": "1"}
+    ranks = [
+        subprocess.Popen(words, env={**os.environ, **place, "RANK": str(rank)})
+        for rank in range(world)
+    ]
+    try:
+        return [rank.wait(timeout=120) for rank in reversed(ranks)]
+    finally:
+        for rank in ranks:
+            rank.kill()
+
+
 FIRST_RANK_IS_LATE = """
 import os, time
 import torch.distributed as dist
@@ -183,17 +200,90 @@ for _ in range(2):
 
 def test_ranks_meet_again_while_the_first_is_still_leaving():
     """Where it is the store's server, as with srun: the others come back to one that stays."""
-    words = [sys.executable, "-c", FIRST_RANK_IS_LATE]
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-    ranks = [
-        subprocess.Popen(words, env={**os.environ, **place, "RANK": str(rank)}) for rank in (0, 1)
+    assert _ranks_of(FIRST_RANK_IS_LATE, 2) == [0, 0]
+
+
+IN_ORDER = """
+import itertools, sys
+from types import SimpleNamespace
+import torch
+from elbowroom import Adaptive
+from elbowroom.runs.ranks import process_group
+from elbowroom.training.step import Training
+
+class Kept(torch.nn.Module, Adaptive):
+    def __init__(self, mine):
+        super().__init__()
+        self.mine = mine
+        self.register_buffer("found", torch.zeros_like(mine))
+    def look(self, losses):
+        return self.mine
+    def adapt(self, found):
+        self.found.copy_(found)
+
+with process_group("cpu") as ranks:
+    random = torch.Generator().manual_seed(0)
+    parts = [  # one a rank
+        size * torch.randn(60, 3, generator=random, dtype=torch.float64) for size in (1e8, 1, 1e8)
     ]
-    try:
-        codes = [rank.wait(timeout=120) for rank in reversed(ranks)]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert codes == [0, 0]
+    due = parts[0] + parts[1] + parts[2]
+    for a, b, c in itertools.permutations(parts):
+        swapped = a is parts[1] and b is parts[0]  # a + b is b + a, to the bit
+        assert a is parts[0] and b is parts[1] or swapped or not torch.equal(a + b + c, due)
+    part = Kept(parts[ranks.rank])
+    training = SimpleNamespace(model=SimpleNamespace(adaptive=[part]), ranks=ranks)
+    Training.adapt(training, None, torch.tensor(0))
+    found = part.found
+code = 0 if torch.equal(found, due) else 3
+sys.exit(code)
+"""
+
+
+@pytest.mark.slow
+def test_what_ranks_look_at_is_added_up_in_their_order():
+    """Of three, whose sum another order would round otherwise: on every rank, bit by bit."""
+    assert _ranks_of(IN_ORDER, 3) == [0, 0, 0]
+
+
+ADAPTIVE = ("ddp-gaussian", "fsdp-gaussian")
+
+
+@pytest.fixture(scope="module")
+def adapted(tmp_path_factory):
+    """Runs with adaptive times on two ranks: whole ones, and copies cut in the middle."""
+    out = tmp_path_factory.mktemp("adapted")
+    torchrun(out, *(name.replace("-", ":") for name in ADAPTIVE))
+    whole = [json.loads((out / f"adapted-{rank}.json").read_text()) for rank in (0, 1)]
+    for name in ADAPTIVE:
+        shutil.copytree(out / name, out / f"cut-{name}")
+        for later in found(out / f"cut-{name}")[1:]:
+            shutil.rmtree(later.path)
+    torchrun(out, *(f"resume:cut-{name}" for name in ADAPTIVE))
+    cut = [json.loads((out / f"adapted-{rank}.json").read_text()) for rank in (0, 1)]
+    return out, whole, cut
+
+
+@pytest.mark.slow
+def test_what_adapts_is_the_same_on_every_rank(adapted):
+    """After every step of a run that went through and of one that went on, bit by bit."""
+    _, whole, cut = adapted
+    for first, second in (whole, cut):
+        assert first == second
+        assert all(len(set(states)) == len(states) for states in first.values())
+    assert [len(states) for states in whole[0].values()] == [6, 6]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ADAPTIVE)
+def test_two_ranks_with_adaptive_times_go_on_bit_by_bit(adapted, name):
+    """Weights, averages, moments and what the times have learned, as if nothing had happened."""
+    out, whole, cut = adapted
+    assert same(found(out / name)[-1], found(out / f"cut-{name}")[-1])
+    assert cut[0][f"resume:cut-{name}"] == whole[0][name.replace("-", ":")][3:]
+    learned = found(out / name)[-1].read("model")
+    density = next(value for key, value in learned.items() if key.endswith("times.density"))
+    assert density.std() > 0.05  # there is something to lose
+    assert curve(RunFolder(out / name).rows()) == curve(RunFolder(out / f"cut-{name}").rows())
 
 
 def test_a_batch_must_divide_among_the_ranks():
