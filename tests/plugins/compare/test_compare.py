@@ -29,7 +29,7 @@ from elbowroom.plugins.compare.report.page import unfinished
 from elbowroom.plugins.compare.results import budgets, collect, displays, summary
 from elbowroom.plugins.compare.results_files import as_csv, write_results
 from elbowroom.plugins.compare.running import State, last_step, run_comparison
-from elbowroom.plugins.compare.shared_training import can_adopt
+from elbowroom.plugins.compare.shared_training import can_adopt, training_of
 from elbowroom.plugins.launchers.local import Local
 from elbowroom.runs.checkpoint import checkpoints
 from elbowroom.runs.folder import RunFolder
@@ -710,6 +710,39 @@ def test_points_that_differ_in_the_sampler_alone_are_trained_once(tmp_path, trai
     again = Here()
     run_comparison(asked, asked.cells(), again)
     assert again.ran == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("stratified", "adaptive"),
+        ("{name: adaptive, bins: 4}", "{name: adaptive, bins: 8}"),
+        ("{name: adaptive, memory: 30}", "{name: adaptive, memory: 300}"),
+        ("adaptive", "information"),
+    ],
+    ids=" | ".join,
+)
+def test_points_that_learn_otherwise_from_losses_never_share_a_training(tmp_path, values):
+    """Another part that adapts, or other options of it; the samplers of each share its training."""
+    asked = comparison(tmp_path, f"objective.times={','.join(values)}", "sampler.steps=2,4")
+    cells = asked.cells()
+    assert len(cells) == 4 and not any(cell.problem for cell in cells)
+    trainings = [training_of(cell.point.config) for cell in cells]
+    assert trainings[0] == trainings[1] != trainings[2] == trainings[3]
+    lenders = [cell.point.like for cell in cells]
+    assert lenders == [None, cells[0].folder, None, cells[2].folder]
+
+
+def test_a_finished_training_is_not_taken_over_with_other_adaptive_times(tmp_path, trained):
+    """What a run has learned from losses is no other run's, whatever sampler is asked for."""
+    asked = comparison(tmp_path, "objective.times=adaptive", "sampler.steps=2")
+    (cell,) = asked.cells()
+    run_comparison(asked, [cell], Here())
+    config = cell.point.config
+    assert can_adopt(load_config(config, ("sampler.steps=4",)), cell.folder)
+    for times in ("stratified", "{name: adaptive, bins: 8}"):
+        other = load_config(config, (f"objective.times={times}", "sampler.steps=4"))
+        assert not can_adopt(other, cell.folder)
 
 
 def test_a_taken_over_run_is_the_run_it_would_have_been(tmp_path, trained):
