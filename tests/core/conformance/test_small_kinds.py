@@ -10,6 +10,7 @@ import pytest
 import torch
 from elbowroom import (
     ClassifierFree,
+    ElbowroomError,
     EvenGrid,
     Grid,
     Guidance,
@@ -49,7 +50,15 @@ def test_normalisers_keep_the_laws(normaliser):
     check_normaliser(normaliser)
 
 
-@pytest.mark.parametrize("grid", ours("grid"))
+def _needs_a_file(grid):
+    try:
+        grid.made_from()
+    except ElbowroomError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("grid", [one for one in ours("grid") if not _needs_a_file(one.values[0])])
 @pytest.mark.parametrize("schedule", [Cosine(), VPCosine(), EDM()], ids=repr)
 def test_grids_keep_the_laws(grid, schedule):
     check_grid(grid, schedule)
