@@ -308,6 +308,7 @@ def _remember(model: Diffusion, parts: Parts) -> Diffusion:
 def _with_sampler(model: Diffusion, options: Mapping[str, Any]) -> Diffusion:
     """The same network with another sampler, or other options of its own; nothing is copied."""
     from .objective.diffusion import Diffusion
+    from .runs.load import of_run
 
     changes = {f"sampler.{key}": value for key, value in options.items() if key != "sampler"}
     if "sampler" in options:
@@ -315,7 +316,7 @@ def _with_sampler(model: Diffusion, options: Mapping[str, Any]) -> Diffusion:
     now = vars(model).get("parts")
     if isinstance(now, Parts):
         parts = build_parts(load_config(now.config, changes), now.spec)
-        parts = attrs.evolve(parts, data=now.data)
+        parts = attrs.evolve(parts if now.run is None else of_run(parts, now.run), data=now.data)
         return _remember(Diffusion(model.objective, model.denoiser, parts.sampler), parts)
     named = {"process": model.process, "sampler": model.sampler}
     sampler = build_parts(load_config(named, changes), model.process.data).sampler

@@ -13,6 +13,8 @@ from .sizes import check_example, check_network, check_path
 from .spec import ComponentSpec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..contracts.dataset import Dataset, DataSpec
     from ..contracts.process import Process
     from ..contracts.sampler import Sampler
@@ -33,6 +35,7 @@ class Parts:
     data: Dataset | None
     spec: DataSpec | None  # the form of the data, known also where the data itself is not needed
     sampler: Sampler | None
+    run: Path | None = None  # whose they are, where they were loaded with one
 
     def dataset(self) -> Dataset:
         """The data itself, looked for now where the parts were built without it."""

@@ -10,6 +10,7 @@ import attrs
 from ..certificate.certificate import Certificate, certify
 from ..contracts.adaptive import learns
 from ..contracts.dataset import DataSpec
+from ..contracts.weighting import check_within_reach
 from ..errors import ElbowroomError
 from ..objective.loss import Objective
 from .assembly import Parts, build_objective, build_parts
@@ -60,6 +61,7 @@ def explain_config(config: Config) -> Explanation:
         count, reason = count_parameters(parts)
     config = attrs.evolve(parts.config, data=config.data)
     objective = build_objective(parts)
+    check_within_reach(objective.weighting)
     return Explanation(
         to_plain(config),
         dump_yaml(config),

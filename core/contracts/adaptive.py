@@ -7,7 +7,8 @@ update n + 1 may depend on them:
 
 It is an ``nn.Module`` too, and what it has learned is in its buffers: a checkpoint carries them, so
 that a resumed run goes on bit by bit, and every rank has the same. Both methods run on the device
-and must not make the host wait for it.
+and must not make the host wait for it. A component that holds adaptive ones does not show them
+anything: those among its submodules are shown the losses themselves.
 """
 
 from __future__ import annotations

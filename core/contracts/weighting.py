@@ -14,6 +14,7 @@ A weighting that reads only ``level.log_snr`` means the same under every schedul
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import IncompatibleError
@@ -66,26 +67,37 @@ def check_within_reach(weighting: Weighting) -> None:
     """Refuse one that learns inside one that is no module: nothing would train or save it."""
     from torch import nn
 
-    is_module = isinstance(weighting, nn.Module)
-    for part in _made_from(weighting):
-        if learns(part) and not is_module:
+    inside = weighting.modules() if isinstance(weighting, nn.Module) else ()
+    reached = {id(module) for module in inside}
+    for part, holder in _made_from(weighting):
+        if id(part) not in reached and learns(part):
             raise IncompatibleError(
-                f"weighting {type(weighting).__name__} is made from {type(part).__name__}, which "
+                f"weighting {type(holder).__name__} is made from {type(part).__name__}, which "
                 "changes with training, and does not follow it: what is learned would be neither "
                 "used nor saved"
             )
-        check_within_reach(part)
 
 
-def _made_from(weighting: Weighting) -> list[Weighting]:
-    """The weightings that one holds."""
-    from torch import nn
+def _made_from(weighting: Weighting) -> Iterator[tuple[Weighting, Weighting]]:
+    """The weightings that one holds, at any depth, with the one that holds them."""
+    seen, waiting = {id(weighting)}, [weighting]
+    while waiting:
+        holder = waiting.pop()
+        for part in _held(holder):
+            if id(part) not in seen:
+                seen.add(id(part))
+                waiting.append(part)
+                yield part, holder
 
-    names = [field.name for field in getattr(weighting, "__attrs_attrs__", ())]
-    held = [*vars(weighting).values()] if hasattr(weighting, "__dict__") else []
-    held += [getattr(weighting, name, None) for name in names]
-    held += weighting.children() if isinstance(weighting, nn.Module) else []
-    return [part for part in held if isinstance(part, Weighting)]
+
+def _held(weighting: Weighting) -> Iterator[Weighting]:
+    """Those in its attributes, also in lists and mappings there."""
+    values = [*getattr(weighting, "__dict__", {}).values()]
+    values += [getattr(weighting, f.name, None) for f in getattr(weighting, "__attrs_attrs__", ())]
+    for value in values:
+        items = value.values() if isinstance(value, dict) else value
+        several = items if isinstance(value, list | tuple | dict) else (value,)
+        yield from (one for one in several if isinstance(one, Weighting))
 
 
 def positions_of(weighting: Weighting, process: Process) -> Tensor | None:

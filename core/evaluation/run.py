@@ -108,6 +108,7 @@ def evaluate_run(
         of = {"run": loaded.folder.path.name, "weights": weights}
         of |= {} if config.data is None else {"data": config.data.name}
         about = {"overrides": list(overrides), "config": to_plain(config)}
+        about["made_from"] = _made_from(loaded.model)
         asked = {"config": about["config"], "precision": protocol.precision}
         shards = Shards(folder / "shards", asked)
         found = evaluate(
@@ -125,6 +126,17 @@ def evaluate_run(
         if ranks.is_first and not keep_samples:
             shards.clear()
     return EvaluationReport(folder, record)
+
+
+def _made_from(model: Diffusion) -> dict[str, str]:
+    """The files that samples depend on, as they are before any is drawn.
+
+    One that is missing matters only where samples are drawn, and drawing says so.
+    """
+    try:
+        return {} if model.sampler is None else dict(model.sampler.grid.made_from())
+    except ElbowroomError:
+        return {}
 
 
 def _written(
@@ -152,8 +164,8 @@ def _written(
         "texts": None,
         "config": about["config"],
     }
-    if found.calls_mean is not None and model.sampler is not None:
-        record["made_from"] = dict(model.sampler.grid.made_from())  # what samples depend on too
+    if found.calls_mean is not None:
+        record["made_from"] = about["made_from"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if found.calls_mean is not None and has_picture(model.process.data.shape):

@@ -23,7 +23,7 @@ from ..contracts.normaliser import BatchMean, Normaliser
 from ..contracts.process import Process
 from ..contracts.schedule import Schedule
 from ..contracts.time_sampler import TimeSampler, stratified
-from ..contracts.weighting import Weighting, check_within_reach, positions_of
+from ..contracts.weighting import Weighting, positions_of
 from ..randomness.noise import Noise
 from .learned_schedule import check_learned_schedule, train_for_second_moment
 
@@ -66,7 +66,6 @@ class Objective:
         **options: Any,
     ) -> Objective:
         """An objective whose weighting and time sampler know what they are used with."""
-        check_within_reach(weighting)
         weighting = weighting.prepared(schedule, process, options.get("steps"))
         positions_of(weighting, process)  # they must fit the data
         objective = cls(process, schedule, weighting, times, **options)

@@ -331,7 +331,14 @@ def part_of_average(decay: float) -> str:
 
 def load_weights(model: nn.Module, checkpoint: Checkpoint, part: str = "ema") -> None:
     """Give ``model`` the weights of a checkpoint: the averaged ones (``ema``) or ``model``."""
-    restore(named_tensors(model), checkpoint.read(part), str(checkpoint.path / part))
+    values = checkpoint.read(part)
+    # what a weighting or a time sampler learned is training's: older runs may not have kept it
+    targets = {
+        name: tensor
+        for name, tensor in named_tensors(model).items()
+        if name in values or not name.startswith(("weighting.", "times."))
+    }
+    restore(targets, values, str(checkpoint.path / part))
 
 
 def _few(names: list[str]) -> str:

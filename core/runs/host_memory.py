@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,25 +26,29 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
 _KEEPING = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: -1}
 _USUAL = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 20}
 
+_lock = threading.Lock()
 _runs: list[torch.device] = []  # under way: the last one to end hands memory back
 
 
 @contextmanager
-def kept_memory(device: torch.device) -> Iterator[None]:
+def kept_memory(device: torch.device | str) -> Iterator[None]:
     """Keep what is freed until the end, for computing on the CPU."""
+    device = torch.device(device)
     libc = _glibc() if device.type == "cpu" else None
     if libc is None:
         yield
         return
-    _runs.append(device)
-    _set(libc, _KEEPING)
+    with _lock:
+        _runs.append(device)
+        _set(libc, _KEEPING)
     try:
         yield
     finally:
-        _runs.pop()
-        if not _runs:
-            _set(libc, _USUAL)
-            libc.malloc_trim(0)
+        with _lock:
+            _runs.pop()
+            if not _runs:
+                _set(libc, _USUAL)
+                libc.malloc_trim(0)
 
 
 def _glibc() -> ctypes.CDLL | None:

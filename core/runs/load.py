@@ -66,7 +66,7 @@ def load_run(
         warn_of_changes(own, found)
     unchanged = config.data == own.data
     spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
-    parts = _of_run(build_parts(config, spec=spec), folder.path)
+    parts = of_run(build_parts(config, spec=spec), folder.path)
     model = build_model(parts)
     model.trained_ends = _trained_ends(own, config) if overrides else None
     load_weights(model, found, weights)
@@ -116,12 +116,12 @@ def _configs(folder: RunFolder, overrides: Any) -> tuple[Config, Config, bool]:
         return config, own, False
 
 
-def _of_run(parts: Parts, run: Path) -> Parts:
-    """The parts with the run's own grid, where the sampler's is made from what a run has."""
+def of_run(parts: Parts, run: Path) -> Parts:
+    """The parts of a run, with its own grid where the sampler's is made from what a run has."""
     sampler = parts.sampler
-    if sampler is None or (grid := sampler.grid.of_run(run)) is sampler.grid:
-        return parts
-    return attrs.evolve(parts, sampler=attrs.evolve(sampler, grid=grid))
+    if sampler is not None and (grid := sampler.grid.of_run(run)) is not sampler.grid:
+        sampler = attrs.evolve(sampler, grid=grid)
+    return attrs.evolve(parts, sampler=sampler, run=run)
 
 
 def _trained_ends(own: Config, config: Config) -> tuple[float, float] | None:

@@ -138,13 +138,15 @@ def _into(
         if progress is not None:
             progress(first, frame)
 
+    about: dict[str, Any] = {"seed": seed, "precision": precision}
+    if files := {} if model.sampler is None else dict(model.sampler.grid.made_from()):
+        about["made_from"] = files  # as they are before anything is drawn by them
     began = time.perf_counter()
     with working(model, ranks.device, precision):
         chunks = Chunks.of(model, count, labels, seed, batch_size)
         firsts = chunks.firsts(ranks.rank, ranks.world)
         parts = gathered([chunks.draw(first, watch) for first in firsts], ranks)
     seconds = time.perf_counter() - began - sum(shown)
-    about = {"seed": seed, "precision": precision}
     written = ranks.first(lambda: _written(folder, loaded, parts, about, film, seconds).record())
     return SampleReport.of_record(written)
 
@@ -241,9 +243,7 @@ def _used(loaded: Loaded, asked: Mapping[str, Any]) -> dict[str, Any]:
     assert config.sampler is not None and sampler is not None, "samples were drawn"
     run = {"run": str(loaded.folder.path), "step": loaded.checkpoint.step, "ema": config.train.ema}
     steps = sampler.count_steps(loaded.model)
-    used = {**run, "sampler": config.sampler.name, "steps": steps, **asked}
-    files = dict(sampler.grid.made_from())
-    return {**used, "made_from": files} if files else used
+    return {**run, "sampler": config.sampler.name, "steps": steps, **asked}
 
 
 def _captions(data: DataSpec, labels: Sequence[int] | None) -> list[str] | None:

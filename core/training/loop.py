@@ -23,6 +23,7 @@ from ..conformance.answers import check_training
 from ..contracts.adaptive import learns
 from ..contracts.dataset import Dataset, DataSpec
 from ..contracts.observer import RunEvent
+from ..contracts.weighting import check_within_reach
 from ..objective.diffusion import Diffusion
 from ..randomness.generators import kept_generators
 from ..runs.checkpoint import (
@@ -150,6 +151,7 @@ def fit(
 def check_run(model: Diffusion, data: Dataset, options: Train, ranks: Ranks) -> None:
     """Refuse what can be known to fail, or to train in silence for nothing, before it begins."""
     check_label_dropout(model, options, data.spec.classes)
+    check_within_reach(model.objective.weighting)
     check_sharding(options, ranks)
     check_pairs(model.objective.times.paired, options.batch_size)
     if options.micro_batch is not None:

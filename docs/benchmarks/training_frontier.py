@@ -5,8 +5,8 @@
 Points of all comparisons that differ in nothing but the seed are one row: mean and standard
 deviation over seeds. Prints a Markdown table, by the operations of a whole training (those of the
 optimiser included, as ``elbowroom cost`` counts them), and draws bits/dim and FID against them, a
-line for each recipe (data, process, denoiser, weighting, optimiser, times) at its best rate by
-bits/dim.
+line for each recipe (data, process, denoiser, weighting, optimiser, times, batch size) at its best
+rate by bits/dim.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Recipe:
     weighting: str
     optimiser: str
     times: str
+    batch: str  # examples a step
     steps: int
     rate: float
     operations: float  # of the whole training
@@ -58,6 +59,7 @@ class Recipe:
             written(config.weighting),
             written(config.train.optimiser),
             written(config.objective.times),
+            str(config.train.batch_size),
             config.train.steps,
             config.train.learning_rate,
             er.cost(config).record()["flops"]["training"],
@@ -73,6 +75,7 @@ class Recipe:
             self.weighting,
             self.optimiser,
             self.times,
+            self.batch,
         )
 
 
@@ -137,7 +140,7 @@ def values_of(figures: Mapping[str, Any]) -> dict[str, float]:
 
 def print_table(rows: Sequence[Row]) -> None:
     titles = [title for title, _ in COLUMNS.values()]
-    named = ["data", "process", "denoiser", "weighting", "optimiser", "times"]
+    named = ["data", "process", "denoiser", "weighting", "optimiser", "times", "batch"]
     head = [*named, "rate", "steps", "TFLOP", "seeds", *titles]
     print("| " + " | ".join(head) + " |")
     print("| --- " * len(head) + "|")

@@ -148,7 +148,8 @@ class StepCosts:
         if not 1 <= n <= MOST_LEVELS or not _rises(self.log_snr, n + 1):
             return False
         if self.measured is not None:
-            return _costs(self.measured, n + 1, n + 1)
+            either = self.coordinate is None and self.slope is None  # or it would not be looked at
+            return either and _costs(self.measured, n + 1, n + 1)
         if self.coordinate is None or self.slope is None or self.error is None:
             return False
         known = _costs(self.slope, n) and _costs(self.error, n)

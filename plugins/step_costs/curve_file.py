@@ -30,11 +30,7 @@ class CurveFile:
 
     path: Path
     costs: StepCosts
-
-    @property
-    def sha256(self) -> str:
-        """Of the whole file, as ``sha256sum`` says it."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+    sha256: str  # of the whole file, as ``sha256sum`` says it
 
 
 def read_curve(given: str) -> CurveFile:
@@ -62,7 +58,10 @@ def _read(path: Path) -> CurveFile:
         record = read_json(path)
         found = record.get("details") if isinstance(record, dict) else None
         curve = found.get(_METRIC) if isinstance(found, dict) else None
-        return CurveFile(path, StepCosts.of_record(curve))
+        costs = StepCosts.of_record(curve)
+        return CurveFile(path, costs, hashlib.sha256(path.read_bytes()).hexdigest())
+    except OSError as error:
+        raise ElbowroomError(f"sampler.grid.curve: {path}: {error.strerror}") from error
     except ElbowroomError as error:
         named = "" if isinstance(error, JSONFileError) else f"{path}: "  # it names the file itself
         raise ElbowroomError(f"sampler.grid.curve: {named}{error}; {HOW}") from error

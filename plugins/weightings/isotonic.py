@@ -37,10 +37,10 @@ class Isotonic(Weighting):
         if steps is not None:
             seen, _ = survey_steps(inner, schedule, process, steps)
             w = seen.w[seen.w.isfinite()]  # at t = 1 it may be infinite, and stays so
-            return Stairs(inner, torch.cat([_project(w), seen.w[len(w) :]]))
+            return IsotonicStairs(inner, torch.cat([_project(w), seen.w[len(w) :]]))
         seen = look_closely(inner, schedule, process)
         values = _project(seen.w[1:-1], cell_widths(seen.t[1:-1]))
-        return Ramps(inner, values, seen.t[1:-1], float(max(values[-1], seen.w[-1])))
+        return IsotonicRamps(inner, values, seen.t[1:-1], float(max(values[-1], seen.w[-1])))
 
     def __call__(self, level: Level) -> Tensor:
         raise RuntimeError("the isotonic repair needs prepare(schedule, process) first")
@@ -63,7 +63,7 @@ class Projection(Weighting):
 
 
 @attrs.frozen(eq=False)
-class Ramps(Projection):
+class IsotonicRamps(Projection):
     """Straight lines between neighbours: each operation keeps the order of its operands."""
 
     t: Tensor  # [n] rising, inside (0, 1)
@@ -86,7 +86,7 @@ class Ramps(Projection):
 
 
 @attrs.frozen(eq=False)
-class Stairs(Projection):
+class IsotonicStairs(Projection):
     """The value of the nearest of T steps."""
 
     def __call__(self, level: Level) -> Tensor:

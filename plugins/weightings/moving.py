@@ -3,7 +3,7 @@
     w = (1 - a) w_begin / m_begin + a w_end / m_end,     a = min(updates / over, 1)
 
 m is the mean weight on the plain loss over the schedule before training, so that neither counts
-more by its scale. Either may learn: it goes on learning all the time.
+more by its scale. Either may learn, from losses all the time and by gradients where it counts.
 Bounds form a cone: between two of them every moment is a bound. A bell-shaped beginning is
 ``{name: isotonic, of: edm}``, the bound nearest to it.
 """

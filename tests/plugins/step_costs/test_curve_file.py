@@ -108,3 +108,13 @@ def test_explain_passes_a_curve_that_is_whole(run):
     kept = details_file(run / "evaluation", "curve")
     grid = json.dumps({"name": "tightest", "curve": str(kept)})
     assert elbowroom("explain", "digits", f"sampler.grid={grid}").code == 0
+
+
+def test_a_loaded_model_knows_its_runs_curve(run):
+    """Also where the sampler is chosen, or changed, after loading."""
+    direct = er.sample(er.load(run, ("sampler.grid=tightest", "sampler.steps=3")), 4)
+    later = er.sample(er.load(run), 4, grid="tightest", steps=3)
+    changed = er.sample(er.load(run, ("sampler.grid=tightest",)), 4, steps=3)
+    by_name = er.sample(run, 4, grid="tightest", steps=3)
+    for drawn in (later, changed, by_name):
+        assert torch.equal(drawn.x, direct.x)

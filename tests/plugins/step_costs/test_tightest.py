@@ -136,6 +136,11 @@ def test_a_schedule_that_has_only_some_of_the_levels_uses_those():
         ("{", "figures.json"),
         ('{"details": {"curve": {"log_snr": [1, 0]}}}', "not whole"),
         ('{"details": {"curve": {"log_snr": [[1], 2]}}}', "cannot be one"),
+        (  # both forms of costs, of which one was never looked at
+            '{"details": {"curve": {"log_snr": [0, 1], "measured": [[0, 1], [0, 0]], '
+            '"coordinate": [5, 1, 2], "slope": [-1]}}}',
+            "not whole",
+        ),
         ('{"details": {"curve": {"log_snr": "x"}}}', "cannot be one"),
     ],
 )

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import attrs
+import elbowroom as er
 import pytest
 import torch
 from elbowroom import IncompatibleError, Level, Weighting
 from elbowroom.config.explain import explain_config
 from elbowroom.config.sections import load_config
 from elbowroom.conformance import check_weighting
+from elbowroom.contracts.weighting import check_within_reach
 from elbowroom.errors import ElbowroomError
-from elbowroom.objective.loss import Objective
 from elbowroom.plugins.compare.loss_curves import weighting_of
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.masking import Cosine
-from elbowroom.plugins.time_samplers.uniform import Stratified
 from elbowroom.plugins.weightings.balanced import Balanced
 from elbowroom.plugins.weightings.isotonic import Isotonic
 from elbowroom.plugins.weightings.moving import Moving
 from elbowroom.plugins.weightings.paper import Elbo, Sigmoid
 from elbowroom.plugins.weightings.positions import Positions
 from elbowroom.plugins.weightings.uncertainty import Uncertainty
+from elbowroom.runs.checkpoint import CheckpointError, load_weights
 from elbowroom.runs.folder import RunFolder
 from elbowroom.training.run import train
 
@@ -97,13 +98,66 @@ class Halved(Weighting):
 def test_what_could_not_learn_is_refused(weighting):
     """Nothing is trained in silence for nothing."""
     with pytest.raises(IncompatibleError, match="changes with training, and does not follow it"):
-        Objective.prepared(Masked(), Cosine(), weighting, Stratified())
+        check_within_reach(weighting.prepared(Cosine(), Masked()))
 
 
 def test_wrappers_of_what_does_not_learn_are_no_matter():
     """A wrapper need not be a module for that."""
     for weighting in (Halved(Sigmoid()), Isotonic(Sigmoid()), Uncertainty(of=Halved(Elbo()))):
-        Objective.prepared(Masked(), Cosine(), weighting, Stratified())
+        check_within_reach(weighting.prepared(Cosine(), Masked()))
+
+
+class Several(Weighting):
+    """A stranger's, with others in a list, and itself among its attributes."""
+
+    def __init__(self, *parts: Weighting) -> None:
+        self.parts, self.me = list(parts), self
+
+    def __call__(self, level):
+        return self.parts[0](level)
+
+    def prepare(self, schedule, process, steps=None):
+        """What follows its parts: a module of them, where there is but one."""
+        return self.parts[0] if len(self.parts) == 1 else self
+
+
+def test_lists_are_looked_into_and_what_is_used_counts():
+    """Not the form before it is prepared, which may keep nothing."""
+    with pytest.raises(IncompatibleError, match="Several is made from Balanced"):
+        check_within_reach(Several(Elbo(), Balanced()).prepared(Cosine(), Masked()))
+    check_within_reach(Several(Elbo(), Sigmoid()).prepared(Cosine(), Masked()))
+    check_within_reach(Several(Balanced()).prepared(Cosine(), Masked()))
+
+
+def test_training_refuses_before_anything_is_written(tmp_path):
+    config = load_config(tiny_config(), {"weighting": {"name": "isotonic", "of": "balanced"}})
+    with pytest.raises(IncompatibleError, match="IsotonicRamps is made from Balanced"):
+        train(config, tmp_path / "run", without={"console", "tensorboard"})
+    assert not (tmp_path / "run").exists()
+
+
+def test_runs_from_before_what_is_learned_inside_was_kept_can_be_sampled(tmp_path):
+    """A checkpoint without it: nothing but training asks for it."""
+    weighting = NESTED["positions of uncertainty"][0]
+    train(
+        load_config(tiny_config(steps=2), {"weighting": weighting}),
+        tmp_path / "run",
+        without={"console", "tensorboard"},
+    )
+    model, last = er.load(tmp_path / "run"), found(tmp_path / "run")[-1]
+    kept = {n: t for n, t in last.read("ema").items() if not n.startswith("weighting.")}
+    assert len(kept) < len(last.read("ema"))
+
+    class Older:
+        path = last.path
+
+        def read(self, part):
+            return kept
+
+    load_weights(model, Older())
+    kept.pop(next(name for name in kept if name.startswith("denoiser.")))
+    with pytest.raises(CheckpointError, match=r"lacks denoiser\."):
+        load_weights(model, Older())
 
 
 def test_moving_conforms_with_parts_that_learn():
