@@ -2,7 +2,7 @@
 
 A training step frees its activations, and the next one asks for as many. glibc hands freed memory
 back to the system in between, and each page that comes again is cleared and mapped anew: some
-thousand page faults a step, some percent of its time. While a run lasts nothing is handed back;
+thousand page faults a step, about a tenth of its time. While a run lasts nothing is handed back;
 at its end everything is. The peak is the same, and so is every number.
 
 This is glibc's ``mallopt``. Other allocators (musl, macOS, jemalloc loaded before) are left as
