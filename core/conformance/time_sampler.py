@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..contracts.adaptive import Adaptive
+from ..contracts.schedule import Schedule
 from ..contracts.time_sampler import TimeSampler
 from ..randomness.noise import Noise
 from .adaptive import check_adaptive
@@ -19,11 +20,20 @@ _STEPS = 64
 
 
 def check_time_sampler(times: TimeSampler) -> None:
-    """Every law of a time sampler, prepared for a weight that falls steeply."""
-    ready = times.prepare(lambda t: 1 / (t + 0.05))
+    """Every law of a time sampler, prepared for a schedule and for a weight that falls steeply."""
+    ready = times.for_schedule(_Uneven()).prepare(lambda t: 1 / (t + 0.05))
     run(times, [_range, _unbiased, _same_in_parts, _fresh], ready)
+    if ready.paired:
+        run(times, [_unbiased_in_pairs, _same_pairs_in_parts], ready)
     if isinstance(ready, Adaptive):
         run(times, [_adapts], ready)
+
+
+class _Uneven(Schedule):
+    """A schedule that falls faster and faster, and further on the data's side than on noise's."""
+
+    def log_snr(self, t: Tensor) -> Tensor:
+        return 6 - 8 * t - 2 * t**2
 
 
 def _adapts(times: TimeSampler) -> None:
@@ -44,6 +54,15 @@ def _range(times: TimeSampler) -> None:
 
 def _unbiased(times: TimeSampler) -> None:
     """E[f(t) / density] is the integral of f: the objective does not depend on the sampler."""
+    _check_integrals(times, lambda noise: noise)
+
+
+def _unbiased_in_pairs(times: TimeSampler) -> None:
+    """E[f(t) / density] is the integral of f over both looks of a pair."""
+    _check_integrals(times, Noise.in_pairs)
+
+
+def _check_integrals(times: TimeSampler, looked: Callable[[Noise], Noise]) -> None:
     cases: list[tuple[str, Callable[[Tensor], Tensor], float]] = [
         ("1", torch.ones_like, 1.0),
         ("t", lambda t: t, 0.5),
@@ -53,7 +72,7 @@ def _unbiased(times: TimeSampler) -> None:
     for name, function, integral in cases:
         means = []
         for step in range(_STEPS):
-            t, density = times.draw(Noise.of(1, _BATCH, step=step))
+            t, density = times.draw(looked(Noise.of(1, _BATCH, step=step)))
             means.append((function(t) / density).mean())
         mean = torch.stack(means)
         error = float(mean.std() / math.sqrt(_STEPS))
@@ -67,7 +86,15 @@ def _unbiased(times: TimeSampler) -> None:
 
 def _same_in_parts(times: TimeSampler) -> None:
     """A sample's time does not depend on how the global batch is split over ranks."""
-    whole = Noise.of(2, 64)
+    _check_parts(times, Noise.of(2, 64))
+
+
+def _same_pairs_in_parts(times: TimeSampler) -> None:
+    """Nor does that of a pair's look, also where ranks divide the pair."""
+    _check_parts(times, Noise.of(2, 64).in_pairs())
+
+
+def _check_parts(times: TimeSampler, whole: Noise) -> None:
     t, density = times.draw(whole)
     for part in (slice(0, 32), slice(32, 64), slice(7, 8)):
         t_part, density_part = times.draw(whole.select(part))

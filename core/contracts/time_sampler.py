@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..randomness.noise import Noise
+    from .schedule import Schedule
 
 
 class TimeSampler(ABC):
@@ -28,6 +29,10 @@ class TimeSampler(ABC):
     @abstractmethod
     def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
         """(t, density), each [B] float64, for the samples of ``noise``."""
+
+    def for_schedule(self, schedule: Schedule) -> TimeSampler:
+        """A form that knows which schedule its times belong to (default: itself)."""
+        return self
 
     def prepare(self, plain_weight: Callable[[Tensor], Tensor]) -> TimeSampler:
         """A form that knows the weight on the plain loss at each t (default: itself)."""

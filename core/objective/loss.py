@@ -70,7 +70,8 @@ class Objective:
         positions_of(weighting, process)  # they must fit the data
         objective = cls(process, schedule, weighting, times, **options)
         check_learned_schedule(objective)
-        return attrs.evolve(objective, times=times.prepare(objective.plain_weight))
+        ready = times.for_schedule(schedule).prepare(objective.plain_weight)
+        return attrs.evolve(objective, times=ready)
 
     def level(self, t: Tensor) -> Level:
         """The level looked at when ``t`` was drawn."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from elbowroom import DataSpec, ElbowroomError, Noise
+from elbowroom import DataSpec, ElbowroomError, IncompatibleError, Noise
 from elbowroom.config.assembly import build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.conformance import check_time_sampler
@@ -12,8 +12,8 @@ from elbowroom.contracts.level import Level
 from elbowroom.objective.loss import Objective
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
-from elbowroom.plugins.schedules.gaussian import VPCosine
-from elbowroom.plugins.schedules.masking import Linear
+from elbowroom.plugins.schedules.gaussian import LinearLogSNR, VPCosine
+from elbowroom.plugins.schedules.masking import Cosine, Linear, Polynomial
 from elbowroom.plugins.time_samplers.pairs import Antithetic, Complementary
 from elbowroom.plugins.time_samplers.uniform import Stratified
 from elbowroom.plugins.weightings.paper import Elbo
@@ -30,17 +30,67 @@ PAIRS = Noise.of(7, 64).in_pairs()
 EVEN, ODD = slice(0, None, 2), slice(1, None, 2)
 
 
+SCHEDULES = [
+    Linear(),
+    Cosine(),
+    Cosine(eps=1e-6),
+    Polynomial(exponent=3.0),
+    VPCosine(log_snr_max=4.0),  # further on the side of noise
+    LinearLogSNR(13.3, -5.0),  # further on that of data
+    LinearLogSNR(9.0, 1.0),  # no level has a partner
+]
+
+
 @pytest.mark.parametrize("times", [Antithetic(), Complementary()])
 def test_conforms(times):
-    """Also the looks with mirrored noise alone are unbiased."""
+    """Both looks of a pair together are unbiased."""
     check_time_sampler(times)
-    means = []
-    for step in range(64):
-        noise = Noise.of(1, 4096, step=step).in_pairs()
-        t, density = times.draw(noise)
-        means.append(((3 * t).cos() / density)[ODD].mean())
-    mean = torch.stack(means)
-    assert mean.mean().item() == pytest.approx(0.14112 / 3, abs=1e-3)  # sin(3) / 3
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_shares_of_a_pair_add_up_to_one(schedule):
+    """Where the schedule has both levels; elsewhere both looks are at one."""
+    times = Complementary().for_schedule(schedule)
+    t, density = times.draw(PAIRS)
+    log_snr = schedule.log_snr(t)
+    first, second = log_snr[EVEN], log_snr[ODD]
+    low, high = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64))
+    inside = first.abs() <= torch.minimum(-low, high)
+    torch.testing.assert_close(second, torch.where(inside, -first, first), rtol=0, atol=1e-6)
+    assert torch.equal(inside, second.abs() <= torch.minimum(-low, high))
+    assert (density[EVEN][~inside] == 1).all() and (density >= 0.5).all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_the_density_of_a_pair_is_that_of_its_times(schedule):
+    """The mean over both looks of f/density is the integral of f, by midpoints of a fine grid."""
+    times = Complementary().for_schedule(schedule)
+    t = (torch.arange(200_000, dtype=torch.float64) + 0.5) / 200_000
+    partner = times.partner(t)
+    slope = schedule.rate(t) / schedule.rate(partner)
+    for f in (torch.ones_like, lambda t: t, lambda t: (3 * t).cos(), lambda t: (-8 * t).exp()):
+        here, there = 2 / (1 + slope), 2 / (1 + 1 / slope)
+        found = (f(t) * here + f(partner) * there).mean() / 2
+        assert found.item() == pytest.approx(f(t).mean().item(), abs=1e-5)
+
+
+def test_partners_change_places():
+    """m(m(t)) = t."""
+    t = (torch.arange(999, dtype=torch.float64) + 1) / 1000
+    for schedule in SCHEDULES:
+        times = Complementary().for_schedule(schedule)
+        torch.testing.assert_close(times.partner(times.partner(t)), t, rtol=0, atol=1e-9)
+
+
+def test_complementary_times_need_one_level_a_time():
+    class PerToken(Linear):
+        def log_snr(self, t):
+            return super().log_snr(t)[:, None] + torch.arange(3)
+
+    with pytest.raises(IncompatibleError, match="one log-SNR a time, and schedule PerToken"):
+        Complementary().for_schedule(PerToken())
+    with pytest.raises(RuntimeError, match="for_schedule"):
+        Complementary().draw(PAIRS)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -59,14 +109,15 @@ def looks(times, process, schedule):
     """z of the two looks at each example, and the share of signal of the first."""
     process = process.bind(SPEC)
     x = process.encode((torch.arange(32 * 40).reshape(32, 40) % 4).repeat_interleave(2, 0))
-    level = Level.of(times.draw(PAIRS)[0], schedule, process).over(x)
+    level = Level.of(times.for_schedule(schedule).draw(PAIRS)[0], schedule, process).over(x)
     z = process.corrupt(x, level, PAIRS)
     return z[EVEN], z[ODD], level.select(EVEN), x[EVEN]
 
 
-def test_complements_hide_what_the_other_shows():
-    """Of each token exactly one look has it, where the shares add up to one."""
-    first, second, _, _ = looks(Complementary(), Masked(), Linear())
+@pytest.mark.parametrize("schedule", SCHEDULES[:4], ids=str)
+def test_complements_hide_what_the_other_shows(schedule):
+    """Of each token exactly one look has it."""
+    first, second, _, _ = looks(Complementary(), Masked(), schedule)
     assert torch.equal(first == 4, second != 4)
 
 
