@@ -27,7 +27,7 @@ from ..errors import DataError, ElbowroomError
 from .dataset import DataSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from torch import Tensor
     from typing_extensions import Self
@@ -195,6 +195,30 @@ class Process(ABC):
     @abstractmethod
     def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
         """[B] E[-log p(x | z_0)] in nats (or an unbiased draw of it), at the first level."""
+
+    def boundary_slopes(
+        self, x: Tensor, low: Level, high: Level, noise: Noise
+    ) -> tuple[Tensor, Tensor]:
+        """[B] d prior_kl / d lambda at ``low``, and of the reconstruction at ``high``.
+
+        Ends of a schedule that are learned follow them. By default they are differentiated; give
+        them where that makes a device wait.
+        """
+        import torch
+
+        from .level import Level
+
+        def slope(level: Level, term: Callable[[Level], Tensor]) -> Tensor:
+            with torch.enable_grad():
+                shape = (len(x), *(1,) * (x.ndim - 1))
+                log_snr = level.log_snr.detach().expand(shape).clone().requires_grad_()
+                (found,) = torch.autograd.grad(term(Level.at(log_snr, self)).sum(), log_snr)
+            return found.flatten(1).sum(1)
+
+        return (
+            slope(low, lambda level: self.prior_kl(x, level)),
+            slope(high, lambda level: self.reconstruction(x, level, noise)),
+        )
 
     # -- backwards
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import torch
 from torch import Tensor, nn
 
@@ -19,7 +20,10 @@ from ..contracts.sampler import Sampler, Samples
 from ..contracts.schedule import Schedule
 from ..randomness.noise import Noise
 from .classifier_free import ClassifierFree
+from .learned_schedule import follow_the_bound
 from .loss import Bound, Losses, Objective, bound
+
+_ONE_OF = 8  # examples is looked at once more at each end that moves
 
 
 class Diffusion(nn.Module):
@@ -88,12 +92,28 @@ class Diffusion(nn.Module):
 
         Without ``noise`` it is drawn by torch's own generator: ``torch.manual_seed`` decides.
         """
-        return self.objective(
-            lambda z, level: self.predict(z, level, cond),
-            self.encode(x),
-            Noise.drawn(len(x), x.device) if noise is None else noise,
-            mean_over_ranks,
-            shares,
+        noise = Noise.drawn(len(x), x.device) if noise is None else noise
+        encoded = self.encode(x)
+        losses = self.objective(
+            lambda z, level: self.predict(z, level, cond), encoded, noise, mean_over_ranks, shares
+        )
+        if self.schedule.learned_ends is None:
+            return losses
+        move = self._move_ends(encoded, cond, noise)
+        part = 1.0 if shares is None else shares.sum()  # of the batch
+        return attrs.evolve(losses, loss=losses.loss + part * move)
+
+    def _move_ends(self, x: Tensor, cond: Tensor | None, noise: Noise) -> Tensor:
+        """What lets the schedule's ends follow the bound, from some examples of a batch."""
+        ends, some = self.schedule.learned_ends, slice(None, None, _ONE_OF)
+        assert ends is not None
+        labels = None if cond is None else cond[some]
+        return follow_the_bound(
+            ends,
+            self.process,
+            lambda z, level: self.predict(z, level, labels),
+            x[some],
+            noise.select(some),
         )
 
     @torch.no_grad()

@@ -9,17 +9,28 @@ varies, so a schedule minimises the second moment (Kingma et al. 2021),
 L the loss of one example at a random time. dL/dphi is what back-propagation brings to lambda and to
 its rate anyway; each example's is multiplied by 2 L there, in nats per dimension, and the network's
 own gradients do not change.
+
+Ends that may move do change the bound, by
+
+    d/d lambda_max = price * E[plain loss at lambda_max] + d reconstruction / d lambda_max
+    d/d lambda_min = d prior / d lambda_min - price * E[plain loss at lambda_min],
+
+and they descend that, whatever the weighting is: an end moves outwards as long as the network knows
+more there than what stands beyond it. Some examples of each batch are looked at there once more.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from ..contracts.level import Level
+from ..contracts.process import Process
 from ..errors import IncompatibleError
+from ..randomness.noise import Noise
 
 if TYPE_CHECKING:
     from .loss import Objective
@@ -40,6 +51,43 @@ def train_for_second_moment(level: Level, losses: Tensor) -> None:
     for value in (level.log_snr, level.rate):
         if value.requires_grad:
             value.register_hook(scaled)
+
+
+def follow_the_bound(
+    ends: Tensor,
+    process: Process,
+    predict: Callable[[Tensor, Level], Any],
+    x: Tensor,
+    noise: Noise,
+) -> Tensor:
+    """A term of value 0 whose gradient at ``ends`` [2] is the bound's, in nats per dimension.
+
+    ``ends`` are the least and the largest log-SNR, ``x`` [B, *D] is encoded. The network gets no
+    gradient from it.
+    """
+    slopes = _slopes_of_bound(ends.detach(), process, predict, x, noise)
+    moves: Tensor = (slopes * ends).sum() / x[0].numel()
+    return moves - moves.detach()
+
+
+@torch.no_grad()
+def _slopes_of_bound(
+    ends: Tensor,
+    process: Process,
+    predict: Callable[[Tensor, Level], Any],
+    x: Tensor,
+    noise: Noise,
+) -> Tensor:
+    """[2] d bound / d lambda_min and d lambda_max, in nats per example."""
+    low, high = (Level.at(end.expand(len(x)), process).over(x, x.dtype) for end in ends.unbind())
+
+    def loss(level: Level) -> Tensor:
+        z = process.corrupt(x, level, noise)
+        plain = process.plain_loss(x, z, predict(z, level), level)
+        return (level.price * plain).flatten(1).sum(1).double()
+
+    prior, reconstruction = process.boundary_slopes(x, low, high, noise)
+    return torch.stack(((prior - loss(low)).mean(), (reconstruction + loss(high)).mean()))
 
 
 def check_learned_schedule(objective: Objective) -> None:

@@ -272,7 +272,9 @@ class _Run:
 
     def log(self, n: int) -> None:
         """Say what happened since the last time."""
+        ends = self.training.moved_ends()
         scalars, curves = self.training.window.measurements()
+        scalars |= ends
         for part in self.training.model.adaptive:
             curves |= part.curves()
         scalars |= self.certified()
@@ -288,12 +290,18 @@ class _Run:
         self.tell("step_logged", self.done, scalars, curves=curves)
 
     def certified(self) -> dict[str, float]:
-        """How far a weighting that changes with training is no bound now: 0 where it is one."""
+        """How far a weighting that changes with training is no bound now: 0 where it is one.
+
+        One that stays may be one between some ends of a schedule and none between others.
+        """
         objective = self.training.model.objective
         weighting = objective.weighting
-        if not isinstance(weighting, nn.Module) or not learns(weighting):
+        changes = isinstance(weighting, nn.Module) and learns(weighting)
+        if not changes and objective.schedule.learned_ends is None:
             return {}
-        now = copy.deepcopy(weighting).cpu()
+        now = copy.deepcopy(weighting)
+        if isinstance(now, nn.Module):
+            now.cpu()
         found = certify(now, objective.schedule, objective.process, objective.steps)
         return {"negative_share": found.negative_share, "is_bound": float(found.is_bound)}
 

@@ -70,7 +70,7 @@ class Training:
         }
         paired = model.objective.times.paired
         self.feed = Feed(data.split("train"), seed, options.batch_size, ranks, paired)
-        known = boundary(model, data.split("train"), ranks.device)
+        known = boundary(model, self.feed.split, ranks.device)
         self.window = Window(model.schedule, data.spec.dims, ranks, known)
         self.guard = Guard(start, ranks)
 
@@ -111,6 +111,15 @@ class Training:
             part.adapt(self.ranks.sum_in_order(part.look(losses)))
             for buffer, old in zip(held, before, strict=True):
                 buffer.copy_(torch.where(unsound != 0, old, buffer))
+
+    def moved_ends(self) -> dict[str, float]:
+        """Where a schedule's ends are now, if they are learned; what is logged follows them."""
+        ends = self.model.schedule.learned_ends
+        if ends is None:
+            return {}
+        self.window.boundary = boundary(self.model, self.feed.split, self.ranks.device)
+        low, high = ends.tolist()
+        return {"log_snr_min": low, "log_snr_max": high}
 
     def rate(self, n: int) -> float:
         """The learning rate of update ``n``."""

@@ -16,12 +16,15 @@ least with
     w (w + 1) >= (log V + 53 log 2)/q:
 
 every log p is too large by at most 2^-53 nats. In noise w reaches V - 1, and nothing is left out.
+
+The mean of the values under p(. | z) is what one would guess if all were alike before z was seen.
 """
 
 from __future__ import annotations
 
 import math
 
+import torch
 from elbowroom import Level
 from torch import Tensor
 
@@ -30,18 +33,33 @@ _LEFT_OUT = 53 * math.log(2)  # half the spacing of float64 at 1
 
 def log_probability(z: Tensor, k: Tensor, level: Level, values: int) -> Tensor:
     """[B, *D] log p(k | z) in float64, for z and integers k [B, *D] at the level."""
-    share, snr = level.share.double(), level.log_snr.double().exp()
-    q = 2 * snr / values**2
-    y = ((z.double() / share.sqrt() + 1) * values - 1) / 2
-    c = y.round().clamp(0, values - 1)
-    s = y.sub_(c)
-    n = values_that_count(float(q.min()), values)
+    c, s, q = _place(z, level, values)
+    n = values_that_count(float(q.detach().min()), values)
     j = (c - n // 2).clamp_(0, values - n)  # the first of them
     total = z.new_zeros((), dtype=s.dtype)
     for _ in range(n):
         total = total + _exponent(j - c, s, q).exp_()
         j += 1
     return _exponent(k - c, s, q) - total.log()
+
+
+def posterior_mean(z: Tensor, level: Level, values: int) -> Tensor:
+    """[B, *D] sum_k p(k | z) x_k in float64; all values count, so that no device is asked."""
+    c, s, q = _place(z, level, values)
+    total, away = torch.zeros_like(s), torch.zeros_like(s)
+    for k in range(values):
+        weight = _exponent(k - c, s, q).exp_()
+        total += weight
+        away += weight.mul_(k - c)
+    return (2 * (c + away / total) + 1) / values - 1
+
+
+def _place(z: Tensor, level: Level, values: int) -> tuple[Tensor, Tensor, Tensor]:
+    """c, s and q."""
+    share, snr = level.share.double(), level.log_snr.double().exp()
+    y = ((z.double() / share.sqrt() + 1) * values - 1) / 2
+    c = y.round().clamp(0, values - 1)
+    return c, y.sub_(c), 2 * snr / values**2
 
 
 def values_that_count(q: float, values: int) -> int:

@@ -41,7 +41,7 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from .discretised import log_probability
+from .discretised import log_probability, posterior_mean
 from .parametrisation import (
     Parametrisation,
     PredictData,
@@ -177,6 +177,17 @@ class Gaussian(Process):
         z = self.corrupt(x.double(), level, noise)
         found = log_probability(z, self._nearest(x), level, self.data.levels)
         return -found.flatten(1).sum(1)
+
+    def boundary_slopes(
+        self, x: Tensor, low: Level, high: Level, noise: Noise
+    ) -> tuple[Tensor, Tensor]:
+        # of the prior by its formula; the reconstruction is log V - KL(q(z | x) || p(z)), p the
+        # marginal of values that are all alike, and a KL grows by the plain loss of p's own guess
+        s = low.share.double()
+        prior = s * ((1 - s) * (x.double() ** 2 - 1) + 1) / 2
+        guess = posterior_mean(self.corrupt(x.double(), high, noise), high, self.data.levels)
+        loss = high.snr.double() * (x.double() - guess) ** 2 / 2
+        return prior.flatten(1).sum(1), -loss.flatten(1).sum(1)
 
     def _values(self) -> Tensor:
         """Every value an element of the data can have, [V]."""

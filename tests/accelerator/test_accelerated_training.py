@@ -81,9 +81,11 @@ def check(config: Config, updates: int = 1) -> None:
         assert away <= 1e-5 * one.abs().max(), name
 
 
-def test_a_learned_schedule() -> None:
+@pytest.mark.parametrize("learn_ends", [False, True])
+def test_a_learned_schedule(learn_ends) -> None:
     """Its gradients come to it there too."""
     schedule = {"name": "learned", "of": {"name": "vp-cosine", "log_snr_max": 6.0}}
+    schedule["learn_ends"] = learn_ends
     check(config("gaussian-v", schedule=schedule, weighting="sigmoid"), updates=2)
 
 
