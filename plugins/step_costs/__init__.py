@@ -1,4 +1,4 @@
-"""What a sampler's steps cost: the metric ``curve``, and the grid ``tightest`` made from it."""
+"""What a sampler's steps cost: the metric ``curve``; the grid and the weightings made from it."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ def metrics() -> dict[str, str]:
 def grids() -> dict[str, str]:
     """``tightest``."""
     return {"tightest": f"{_HERE}.tightest:Tightest"}
+
+
+@hookimpl
+def commands() -> dict[str, str]:
+    """``cascade``."""
+    return {"cascade": f"{_HERE}.command:cascade"}

@@ -48,6 +48,7 @@ class StepCosts:
     error: Tensor | None = None  # [n] the slopes' standard errors
     measured: Tensor | None = None  # [n + 1, n + 1] the table, where there is no coordinate
     tokens: int | None = None  # N; None: every step is a call
+    reconstruction: float | None = None  # nats beyond the last level; None: not known
 
     def table(self) -> Tensor:
         """[n + 1, n + 1] C(lambda_i, lambda_j); infinite where j is not above i."""
@@ -108,6 +109,7 @@ class StepCosts:
             None if self.error is None else self.error[steps],
             None if self.measured is None else self.measured[levels, levels],
             self.tokens,
+            self.reconstruction,
         )
 
     def monotone(self) -> StepCosts:
@@ -133,11 +135,16 @@ class StepCosts:
         if not isinstance(record, Mapping):
             raise ElbowroomError("it has no curve")
         known = {field.name for field in attrs.fields(cls)}
-        given = {name: _tensor(record[name], name) for name in (known & record.keys()) - {"tokens"}}
-        tokens = record.get("tokens")
+        tensors = (known & record.keys()) - {"tokens", "reconstruction"}
+        given = {name: _tensor(record[name], name) for name in tensors}
+        tokens, beyond = record.get("tokens"), record.get("reconstruction")
         if tokens is not None and not (is_count(tokens) and 0 < tokens <= _MOST_TOKENS):
             raise ElbowroomError("its curve has tokens that cannot be counted")
-        found = cls(**given, tokens=tokens) if "log_snr" in given else None
+        if beyond is not None and not (is_number(beyond) and 0 <= beyond < _LARGEST):
+            raise ElbowroomError("its curve has a reconstruction that cannot be one")
+        found = None
+        if "log_snr" in given:
+            found = cls(**given, tokens=tokens, reconstruction=beyond)
         if found is None or not found._whole():
             raise ElbowroomError("its curve is not whole")
         return found

@@ -70,7 +70,8 @@ class Curve(Metric):
     def compute(self) -> dict[str, Measurement]:
         model = self._subject.model
         assert model is not None
-        self._costs = self._priced() if has_price(model.process) else self._tabled()
+        costs = self._priced() if has_price(model.process) else self._tabled()
+        self._costs = attrs.evolve(costs, reconstruction=self._reconstruction(costs.log_snr[-1]))
         found = {"curve_bits_per_dim": self._bits(self._costs)}
         grid = self._grid_of(model.sampler)
         if self._costs.slope is not None and grid is not None:
@@ -116,6 +117,17 @@ class Curve(Metric):
     def _tokens(self) -> int | None:
         """How many appear by themselves, at moments that do not depend on the network."""
         return self._subject.data.spec.dims if "absorbing" in self._model.process.traits else None
+
+    def _reconstruction(self, log_snr: Tensor) -> float:
+        """What is left to say of an example after the last level, on average."""
+        subject, split = self._subject, self._subject.data.split(self.split)
+        rows = permute(torch.arange(len(split)), len(split), subject.seed, _STEP)
+        rows = rows[: subject.batch_size]
+        x = self._model.process.encode(split.take(rows).x.to(subject.device))
+        level = Level.at(log_snr.to(x.device).expand(len(x)), self._model.process).over(x)
+        noise = Noise(subject.seed, torch.arange(len(x), device=x.device), len(x), _STEP)
+        nats = self._model.process.reconstruction(x, level, noise).double().mean()
+        return max(float(nats), 0.0)
 
     # -- price times plain loss
 

@@ -33,15 +33,15 @@ class CurveFile:
     sha256: str  # of the whole file, as ``sha256sum`` says it
 
 
-def read_curve(given: str) -> CurveFile:
+def read_curve(given: str, asked_by: str = "sampler.grid.curve") -> CurveFile:
     """The curve that an evaluation has written; what cannot be one is refused."""
     path = Path(given)
     try:
-        return _read(path)
+        return _read(path, asked_by)
     except ElbowroomError as error:
         kept = details_file(path.parent, _METRIC)
         if path.name == _FIGURES and kept.exists():
-            return _read(kept)
+            return _read(kept, asked_by)
         raise error from None
 
 
@@ -53,7 +53,7 @@ def own_curve(run: Path) -> Path:
     return figures if older else kept
 
 
-def _read(path: Path) -> CurveFile:
+def _read(path: Path, asked_by: str) -> CurveFile:
     try:
         record = read_json(path)
         found = record.get("details") if isinstance(record, dict) else None
@@ -61,7 +61,7 @@ def _read(path: Path) -> CurveFile:
         costs = StepCosts.of_record(curve)
         return CurveFile(path, costs, hashlib.sha256(path.read_bytes()).hexdigest())
     except OSError as error:
-        raise ElbowroomError(f"sampler.grid.curve: {path}: {error.strerror}") from error
+        raise ElbowroomError(f"{asked_by}: {path}: {error.strerror}; {HOW}") from error
     except ElbowroomError as error:
         named = "" if isinstance(error, JSONFileError) else f"{path}: "  # it names the file itself
-        raise ElbowroomError(f"sampler.grid.curve: {named}{error}; {HOW}") from error
+        raise ElbowroomError(f"{asked_by}: {named}{error}; {HOW}") from error

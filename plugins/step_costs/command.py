@@ -1,0 +1,87 @@
+"""``elbowroom cascade``: a weighting that is a bound by construction, made from a run's curve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from elbowroom.cli import JSON, console, number, print_json, table
+
+if TYPE_CHECKING:
+    from elbowroom import Certificate
+
+    from .nearest_cascade import NearestCascade
+
+
+def cascade(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run whose curve was measured.")],
+    knots: Annotated[int, typer.Option(metavar="K", min=1, max=64, help="How many, at most.")] = 5,
+    of: Annotated[
+        str | None,
+        typer.Option(metavar="SPEC", help="The weighting to come near to. Default: equal shares."),
+    ] = None,
+    json: JSON = False,
+) -> None:
+    """Knots with equally many of a run's bits between them, and the cascade nearest to a weighting.
+
+    The curve comes from: elbowroom evaluate RUN --metric curve
+
+    Example: elbowroom cascade runs/pilot --knots 8 --of sigmoid
+    """
+    from elbowroom import RunFolder, certify, named_component, parse_spec
+
+    from .curve_file import own_curve, read_curve
+    from .information import equal_parts
+    from .nearest_cascade import nearest_cascade, spec_of
+
+    folder = RunFolder.open(run)
+    curve = read_curve(str(own_curve(folder.path)), asked_by="cascade")
+    config = folder.config()
+    assert config.schedule is not None, "a run names its schedule"
+    process, schedule = config.process.build(), config.schedule.build()
+    places = equal_parts(curve.costs, knots)
+    nearest = None
+    if of is not None:
+        wanted = named_component("weighting", parse_spec(of), path="--of").build()
+        ready = wanted.prepared(schedule, process)
+        nearest = nearest_cascade(ready, schedule, process, curve.costs, places)
+    spec = spec_of(places) if nearest is None else nearest.spec
+    made = named_component("weighting", spec, path="SPEC").build()
+    certificate = certify(made, schedule, process)
+    if json:
+        print_json(
+            {
+                "weighting": spec,
+                "of": of,
+                "residual": None if nearest is None else nearest.residual,
+                "certificate": certificate.record(),
+                "curve": {"path": str(curve.path), "sha256": curve.sha256},
+            }
+        )
+        return
+    _print(spec, of, nearest, certificate)
+
+
+def _print(
+    spec: dict[str, Any], of: str | None, nearest: NearestCascade | None, certificate: Certificate
+) -> None:
+    out = console()
+    listing = table("cascade", ">λ", ">share")
+    places = ["ELBO", *(f"{knot:g}" for knot in spec["knots"])]
+    for place, share in zip(places, _shares(spec), strict=True):
+        listing.add_row(place, number(share))
+    out.print(listing)
+    if nearest is not None:
+        out.print(
+            f"{100 * nearest.residual:.3g} % away from {of}, in the root mean square over the bits",
+            markup=False,
+        )
+    out.print(f"it is {certificate.verdict}", markup=False)
+    inline = ", ".join(f"{key}: {value}" for key, value in spec.items())
+    out.print(f"weighting: {{{inline}}}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _shares(spec: dict[str, Any]) -> list[float]:
+    many = len(spec["knots"]) + 1
+    given: list[float] = spec.get("shares", [1 / many] * many)
+    return given
