@@ -65,29 +65,18 @@ def follow_the_bound(
     ``ends`` are the least and the largest log-SNR, ``x`` [B, *D] is encoded. The network gets no
     gradient from it.
     """
-    slopes = _slopes_of_bound(ends.detach(), process, predict, x, noise)
-    moves: Tensor = (slopes * ends).sum() / x[0].numel()
-    return moves - moves.detach()
-
-
-@torch.no_grad()
-def _slopes_of_bound(
-    ends: Tensor,
-    process: Process,
-    predict: Callable[[Tensor, Level], Any],
-    x: Tensor,
-    noise: Noise,
-) -> Tensor:
-    """[2] d bound / d lambda_min and d lambda_max, in nats per example."""
-    low, high = (Level.at(end.expand(len(x)), process).over(x, x.dtype) for end in ends.unbind())
 
     def loss(level: Level) -> Tensor:
         z = process.corrupt(x, level, noise)
         plain = process.plain_loss(x, z, predict(z, level), level)
         return (level.price * plain).flatten(1).sum(1).double()
 
-    prior, reconstruction = process.boundary_slopes(x, low, high, noise)
-    return torch.stack(((prior - loss(low)).mean(), (reconstruction + loss(high)).mean()))
+    with torch.no_grad():
+        low, high = (Level.at(e.expand(len(x)), process).over(x, x.dtype) for e in ends.unbind())
+        prior, reconstruction = process.boundary_slopes(x, low, high, noise)
+        slopes = torch.stack(((prior - loss(low)).mean(), (reconstruction + loss(high)).mean()))
+    moves: Tensor = (slopes * ends).sum() / x[0].numel()
+    return moves - moves.detach()
 
 
 def check_learned_schedule(objective: Objective) -> None:
