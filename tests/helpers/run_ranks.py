@@ -20,16 +20,26 @@ from tests.helpers.tiny_run import tiny_config
 
 SHORT = {"steps": 6, "save_every": 3, "evaluate_every": 3, "log_every": 2, "keep": 9}
 QUIET = {"console", "tensorboard"}
+PROCESSES = {"moving-ends": "gaussian"}
 
 
 def config(parallel="ddp", process="masked", **options):
     """No dropout: its masks belong to a rank. The second normaliser needs every rank's count."""
-    small = tiny_config(process, parallel=parallel, **(SHORT | options))
+    small = tiny_config(PROCESSES.get(process, process), parallel=parallel, **(SHORT | options))
     changes = {
         "masked": {"objective.normalise": "units"},
         "gaussian": {
             "weighting": "tests.helpers.tiny_run:Learned",  # parameters outside the network
             "objective.times": {"name": "adaptive", "bins": 4},  # it learns from all ranks
+        },
+        "moving-ends": {
+            "weighting": "sigmoid",
+            "schedule": {
+                "name": "learned",
+                "of": {"name": "flow", "eps": 0.01},
+                "learn_ends": True,
+            },
+            "train.batch_size": 16,  # one in eight examples is looked at there, on every rank
         },
     }
     return load_config(small, {"denoiser.dropout": 0.0, **changes[process]})

@@ -114,6 +114,17 @@ def test_gaussian_runs_on_two_ranks_as_on_one(tmp_path, parallel):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_ends_of_a_schedule_move_on_two_ranks_as_on_one(tmp_path, parallel):
+    """Each rank looks at its part of the examples that are looked at there."""
+    train(config(process="moving-ends"), tmp_path / "whole", without=QUIET)
+    torchrun(tmp_path / "two", f"{parallel}:moving-ends")
+    close(tmp_path / "whole", tmp_path / f"two/{parallel}-moving-ends")
+    close_weights(tmp_path / "whole", tmp_path / f"two/{parallel}-moving-ends")
+    assert found(tmp_path / "whole")[-1].read("model")["learned_schedule.moved"].all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_ranks_leave_cleanly_every_time(tmp_path, parallel):
     """Ten launches, ten clean exits."""
     for n in range(10):
