@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import torch
 from torch import Tensor, nn
 
@@ -20,10 +19,8 @@ from ..contracts.sampler import Sampler, Samples
 from ..contracts.schedule import Schedule
 from ..randomness.noise import Noise
 from .classifier_free import ClassifierFree
-from .learned_schedule import follow_the_bound
+from .learned_schedule import follow_the_bound, looked_at_the_ends
 from .loss import Bound, Losses, Objective, bound
-
-_ONE_OF = 8  # examples is looked at once more at each end that moves
 
 
 class Diffusion(nn.Module):
@@ -94,27 +91,30 @@ class Diffusion(nn.Module):
         """
         noise = Noise.drawn(len(x), x.device) if noise is None else noise
         encoded = self.encode(x)
-        losses = self.objective(
-            lambda z, level: self.predict(z, level, cond), encoded, noise, mean_over_ranks, shares
+        return self.objective(
+            lambda z, level: self.predict(z, level, cond),
+            encoded,
+            noise,
+            mean_over_ranks,
+            shares,
+            self._move_ends(encoded, cond, noise),
         )
-        if self.schedule.learned_ends is None:
-            return losses
-        move = self._move_ends(encoded, cond, noise)
-        part = 1.0 if shares is None else shares.sum()  # of the batch
-        return attrs.evolve(losses, loss=losses.loss + part * move)
 
-    def _move_ends(self, x: Tensor, cond: Tensor | None, noise: Noise) -> Tensor:
-        """What lets the schedule's ends follow the bound, from some examples of a batch."""
-        ends, some = self.schedule.learned_ends, slice(None, None, _ONE_OF)
-        assert ends is not None
-        labels = None if cond is None else cond[some]
-        return follow_the_bound(
+    def _move_ends(self, x: Tensor, cond: Tensor | None, noise: Noise) -> Tensor | None:
+        """[B] what lets the schedule's ends follow the bound; None where they stay."""
+        ends = self.schedule.learned_ends
+        if ends is None or not ends.requires_grad:
+            return None
+        rows, counts = looked_at_the_ends(noise)
+        labels = None if cond is None else cond[rows]
+        moves = follow_the_bound(
             ends,
             self.process,
             lambda z, level: self.predict(z, level, labels),
-            x[some],
-            noise.select(some),
+            x[rows],
+            noise.select(rows),
         )
+        return moves.new_zeros(len(x)).index_add(0, rows, counts * moves)
 
     @torch.no_grad()
     def bound(
@@ -138,6 +138,7 @@ class Diffusion(nn.Module):
         return self.sampler.sample(self, noise, cond)
 
 
+@torch.no_grad()
 def ends_of(schedule: Schedule) -> tuple[float, float]:
     """The least and the largest log-SNR of a schedule."""
     ends = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64))

@@ -16,7 +16,8 @@ Ends that may move do change the bound, by
     d/d lambda_min = d prior / d lambda_min - price * E[plain loss at lambda_min],
 
 and they descend that, whatever the weighting is: an end moves outwards as long as the network knows
-more there than what stands beyond it. Some examples of each batch are looked at there once more.
+more there than what stands beyond it. One in eight examples of the global batch is looked at there
+once more, whichever rank and micro batch it falls to.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from ..randomness.noise import Noise
 
 if TYPE_CHECKING:
     from .loss import Objective
+
+_ONE_OF = 8  # examples is looked at once more at ends that move
 
 
 def is_learned(schedule: object) -> bool:
@@ -60,10 +63,10 @@ def follow_the_bound(
     x: Tensor,
     noise: Noise,
 ) -> Tensor:
-    """A term of value 0 whose gradient at ``ends`` [2] is the bound's, in nats per dimension.
+    """[B] terms of value 0 whose gradients at ``ends`` [2] are the bound's, in nats per dimension.
 
     ``ends`` are the least and the largest log-SNR, ``x`` [B, *D] is encoded. The network gets no
-    gradient from it.
+    gradient from them.
     """
 
     def loss(level: Level) -> Tensor:
@@ -74,17 +77,33 @@ def follow_the_bound(
     with torch.no_grad():
         low, high = (Level.at(e.expand(len(x)), process).over(x, x.dtype) for e in ends.unbind())
         prior, reconstruction = process.boundary_slopes(x, low, high, noise)
-        slopes = torch.stack(((prior - loss(low)).mean(), (reconstruction + loss(high)).mean()))
-    moves: Tensor = (slopes * ends).sum() / x[0].numel()
+        slopes = torch.stack((prior - loss(low), reconstruction + loss(high)), dim=1)  # [B, 2]
+    moves: Tensor = (slopes * ends).sum(1) / x[0].numel()
     return moves - moves.detach()
+
+
+def looked_at_the_ends(noise: Noise) -> tuple[Tensor, Tensor]:
+    """Which of some examples are looked at there, and what each counts: both [ceil(B/8)].
+
+    Every eighth of the global batch counts eight. How many of them are among these examples no
+    device is asked: there is room for the most, and what is not one of them counts nothing.
+    """
+    place = noise.positions if noise.mirrored is None else 2 * noise.positions + noise.mirrored
+    chosen = place % _ONE_OF == 0
+    rows = chosen.int().argsort(descending=True, stable=True)[: -(-len(noise) // _ONE_OF)]
+    return rows, _ONE_OF * chosen[rows].double()
 
 
 def check_learned_schedule(objective: Objective) -> None:
     """A learned schedule needs an objective that does not depend on its path, and gradients."""
-    if not is_learned(objective.schedule):
+    named = objective.schedule.learned_ends is not None
+    nobody_trains_them = named and not isinstance(objective.schedule, nn.Module)
+    if not is_learned(objective.schedule) and not nobody_trains_them:
         return
     why = None
-    if "real" not in objective.process.traits:
+    if nobody_trains_them:
+        why = "it names ends (learned_ends), and is no torch.nn.Module whose parameters are trained"
+    elif "real" not in objective.process.traits:
         why = (
             f"process {type(objective.process).__name__} draws states, through which no gradient "
             "reaches the schedule; an adaptive time sampler learns the same from losses"

@@ -91,11 +91,12 @@ class Objective:
         noise: Noise,
         mean_over_ranks: Callable[[Tensor], Tensor] = lambda value: value,
         shares: Tensor | None = None,
+        beside: Tensor | None = None,
     ) -> Losses:
         """The losses of encoded data ``x`` [B, *D] at times drawn from ``noise``.
 
         Of examples that are only a part of their batch, ``shares`` [B] are what its normaliser says
-        of the whole of it.
+        of the whole of it. ``beside`` [B] is added to the losses of the examples.
         """
         t, density = self.times.draw(noise)
         exact = self.level(t)  # [B] float64
@@ -112,6 +113,8 @@ class Objective:
         positions = self.weighting.over_positions(tuple(x.shape[1:]))
         counted = plain if positions is None else plain * positions.to(plain)
         losses = total(weight, counted) + penalty
+        if beside is not None:
+            losses = losses + beside.to(losses.dtype)
         if exact.log_snr.requires_grad:
             train_for_second_moment(exact, losses / plain[0].numel())
         if shares is None:

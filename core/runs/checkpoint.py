@@ -40,6 +40,7 @@ from .ranks import Ranks, assign, whole
 from .state import VALIDATION, NewerStateError, State, StateError
 
 _NAME = re.compile(r"step-(\d{9,})")
+_SCHEDULE = "learned_schedule."  # before the names of what a schedule has learned
 
 
 class CheckpointError(ElbowroomError):
@@ -331,14 +332,23 @@ def part_of_average(decay: float) -> str:
 
 def load_weights(model: nn.Module, checkpoint: Checkpoint, part: str = "ema") -> None:
     """Give ``model`` the weights of a checkpoint: the averaged ones (``ema``) or ``model``."""
-    values = checkpoint.read(part)
+    values, here = checkpoint.read(part), named_tensors(model)
     # what a weighting or a time sampler learned is training's: older runs may not have kept it
     targets = {
         name: tensor
-        for name, tensor in named_tensors(model).items()
+        for name, tensor in here.items()
         if name in values or not name.startswith(("weighting.", "times."))
     }
+    if not any(name.startswith(_SCHEDULE) for name in here):  # another schedule is in its place
+        values = {name: t for name, t in values.items() if not name.startswith(_SCHEDULE)}
     restore(targets, values, str(checkpoint.path / part))
+
+
+def load_learned_schedule(schedule: nn.Module, checkpoint: Checkpoint, part: str = "ema") -> None:
+    """Give a schedule alone what training made of it."""
+    found = checkpoint.read(part).items()
+    values = {name.removeprefix(_SCHEDULE): t for name, t in found if name.startswith(_SCHEDULE)}
+    restore(named_tensors(schedule), values, str(checkpoint.path / part))
 
 
 def _few(names: list[str]) -> str:

@@ -10,10 +10,12 @@ from typing import Any
 
 import attrs
 import torch
+from torch import nn
 
 from ..config.assembly import Parts, build_model, build_parts
 from ..config.sections import Config, load_config
 from ..contracts.dataset import DataSpec
+from ..contracts.schedule import Schedule
 from ..errors import ConfigError, ElbowroomError
 from ..objective.diffusion import Diffusion, ends_of
 from ..objective.loss import One
@@ -23,6 +25,7 @@ from .checkpoint import (
     CheckpointError,
     best_first,
     checkpoints,
+    load_learned_schedule,
     load_weights,
     part_of_average,
     undamaged,
@@ -68,7 +71,7 @@ def load_run(
     spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
     parts = of_run(build_parts(config, spec=spec), folder.path)
     model = build_model(parts)
-    model.trained_ends = _trained_ends(own, config) if overrides else None
+    model.trained_ends = _trained_ends(own, config, found, weights) if overrides else None
     load_weights(model, found, weights)
     return Loaded(model.to(there).eval(), parts, folder, found)
 
@@ -124,10 +127,16 @@ def of_run(parts: Parts, run: Path) -> Parts:
     return attrs.evolve(parts, sampler=sampler, run=run)
 
 
-def _trained_ends(own: Config, config: Config) -> tuple[float, float] | None:
+def _trained_ends(
+    own: Config, config: Config, checkpoint: Checkpoint, weights: str
+) -> tuple[float, float] | None:
     """Between which levels a run was trained; None where ``config`` has the same schedule."""
-    then = own.schedule
-    return None if then is None or then == config.schedule else ends_of(then.build())
+    if own.schedule is None or own.schedule == config.schedule:
+        return None
+    schedule: Schedule = own.schedule.build()
+    if isinstance(schedule, nn.Module):
+        load_learned_schedule(schedule, checkpoint, weights)
+    return ends_of(schedule)
 
 
 def _recorded_spec(checkpoint: Checkpoint) -> DataSpec | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import attrs
@@ -55,9 +56,12 @@ def model_without_memory(parts: Parts) -> Diffusion:
         setattr(network, "checkpoint_activations", True)  # noqa: B010  # not every network has it
     if config.train.precision == "bfloat16":
         network.forward = torch.autocast("cpu", torch.bfloat16)(network.forward)
+    schedule = copy.deepcopy(parts.schedule)
+    if isinstance(schedule, nn.Module):
+        schedule.requires_grad_(False)  # whether it may learn here looks at values
     objective = Objective.prepared(
         parts.process,
-        parts.schedule,
+        schedule,
         parts.weighting,
         config.objective.times.build(),
         steps=config.objective.steps,

@@ -33,6 +33,8 @@ class Learned(nn.Module, Schedule):
         super().__init__()
         if knots < 1:
             raise ValueError("knots: one piece at least")
+        if of.learned_ends is not None:
+            raise ValueError("of: its ends are learned already: learn those of this one instead")
         self.of = of
         self.shares = nn.Parameter(torch.zeros(knots))  # of F's rise, as logits
         self.register_parameter("moved", nn.Parameter(torch.zeros(2)) if learn_ends else None)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from elbowroom.cli import JSON, console, number, print_json, table
+from elbowroom.cli import JSON, Trust, console, number, print_json, table
 
 if TYPE_CHECKING:
-    from elbowroom import Certificate
+    from elbowroom import Certificate, Objective, Weighting
 
+    from .curve_file import CurveFile
     from .nearest_cascade import NearestCascade
 
 
@@ -20,6 +21,7 @@ def cascade(
         str | None,
         typer.Option(metavar="SPEC", help="The weighting to come near to. Default: equal shares."),
     ] = None,
+    trust: Trust = False,
     json: JSON = False,
 ) -> None:
     """Knots with equally many of a run's bits between them, and the cascade nearest to a weighting.
@@ -28,26 +30,28 @@ def cascade(
 
     Example: elbowroom cascade runs/pilot --knots 8 --of sigmoid
     """
-    from elbowroom import RunFolder, certify, named_component, parse_spec
+    from elbowroom import ElbowroomError, RunFolder, certify, load_run, named_component, parse_spec
 
     from .curve_file import own_curve, read_curve
     from .information import equal_parts
-    from .nearest_cascade import nearest_cascade, spec_of
+    from .nearest_cascade import spec_of
 
-    folder = RunFolder.open(run)
-    curve = read_curve(str(own_curve(folder.path)), asked_by="cascade")
-    config = folder.config()
-    assert config.schedule is not None, "a run names its schedule"
-    process, schedule = config.process.build(), config.schedule.build()
-    places = equal_parts(curve.costs, knots)
-    nearest = None
+    wanted = None
     if of is not None:
         wanted = named_component("weighting", parse_spec(of), path="--of").build()
-        ready = wanted.prepared(schedule, process)
-        nearest = nearest_cascade(ready, schedule, process, curve.costs, places)
+    folder = RunFolder.open(run, trust=trust)
+    curve = read_curve(str(own_curve(folder.path)), asked_by="cascade")
+    objective = load_run(run, device="cpu", trust=trust).model.objective
+    nearest = None
+    try:
+        places = equal_parts(curve.costs, knots)
+        if wanted is not None:
+            nearest = _nearest(wanted, objective, curve, places)
+    except ElbowroomError as error:
+        raise ElbowroomError(f"cascade: {curve.path}: {error}") from error
     spec = spec_of(places) if nearest is None else nearest.spec
     made = named_component("weighting", spec, path="SPEC").build()
-    certificate = certify(made, schedule, process)
+    certificate = certify(made, objective.schedule, objective.process, objective.steps)
     if json:
         print_json(
             {
@@ -60,6 +64,16 @@ def cascade(
         )
         return
     _print(spec, of, nearest, certificate)
+
+
+def _nearest(
+    wanted: Weighting, objective: Objective, curve: CurveFile, places: tuple[float, ...]
+) -> NearestCascade:
+    from .nearest_cascade import nearest_cascade
+
+    schedule, process = objective.schedule, objective.process
+    ready = wanted.prepared(schedule, process)
+    return nearest_cascade(ready, schedule, process, curve.costs, places)
 
 
 def _print(

@@ -116,7 +116,7 @@ class StepCosts:
         """The same with slopes that do not rise, nearest in least squares by their errors."""
         if self.slope is None or self.error is None:
             return self
-        weight = 1 / self.error.square().clamp(min=1e-30)
+        weight = 1 / self.error.square().clamp(min=1e-30, max=1e30)
         return attrs.evolve(self, slope=falling(self.slope, weight))
 
     def total(self, nodes: Sequence[int]) -> float:

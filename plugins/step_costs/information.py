@@ -10,6 +10,8 @@ known, so that levels do not gather where it is bad.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from elbowroom import ElbowroomError
@@ -25,8 +27,8 @@ def information(costs: StepCosts) -> Tensor:
     each = costs.monotone().table().diagonal(1)  # [n]
     beyond = costs.reconstruction or 0.0
     left = torch.cat([each.flip(0).cumsum(0).flip(0), each.new_zeros(1)]) + beyond
-    if not float(left[0]) > 0:
-        raise ElbowroomError("its curve has no bits at any level")
+    if not 0 < float(left[0]) < math.inf:
+        raise ElbowroomError("its curve has no bits at any level, or too many to count")
     return left / left[0]
 
 

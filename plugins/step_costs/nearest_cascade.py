@@ -9,17 +9,19 @@ weighting ``cascade`` itself, each asked for alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import attrs
 import torch
 from elbowroom import ElbowroomError, Level, Process, Schedule, Weighting, named_component
-from torch import Tensor
+from torch import Tensor, nn
 
 from .costs import StepCosts
 from .information import information
 
 _DIGITS = 5  # of a share in a config
+_NOTHING = 1e-9
 
 
 @attrs.frozen
@@ -53,6 +55,7 @@ def nearest_cascade(
     """The cascade with these knots that is nearest to a weighting (one that was prepared)."""
     from scipy.optimize import nnls
 
+    _check_only_of_level(weighting, process)
     level = Level.at(costs.log_snr, process)
     w, mass = weighting(level).double(), _masses(costs)
     if bool(w.isnan().any()):  # it reads the schedule
@@ -61,13 +64,24 @@ def nearest_cascade(
     known = w.isfinite()
     root = mass[known].sqrt()
     wanted = root * w[known]
-    shares, away = nnls((root[:, None] * steps[known]).numpy(), wanted.numpy())
+    size = float(wanted.norm())
+    if not 0 < size < math.inf:
+        raise ElbowroomError("the weighting has no finite weight at the levels of this curve")
+    shares, away = nnls((root[:, None] * steps[known]).numpy() / size, wanted.numpy() / size)
     if not shares.sum() > 0:
         raise ElbowroomError("no cascade is near a weighting that is not above 0 anywhere")
-    parts = (shares / shares.sum()).tolist()
-    return NearestCascade(
-        knots, tuple(float(f"{part:.{_DIGITS}g}") for part in parts), away / float(wanted.norm())
-    )
+    parts = shares / shares.sum()
+    parts[parts < _NOTHING] = 0  # what rounding left
+    return NearestCascade(knots, tuple(float(f"{part:.{_DIGITS}g}") for part in parts), float(away))
+
+
+def _check_only_of_level(weighting: Weighting, process: Process) -> None:
+    """A cascade is a function of the level alone, for good."""
+    name = type(weighting).__name__
+    if weighting.over_positions(process.shape or ()) is not None:
+        raise ElbowroomError(f"weighting {name} weighs positions, and no cascade does")
+    if isinstance(weighting, nn.Module) and weighting.state_dict():
+        raise ElbowroomError(f"weighting {name} changes with training, and no cascade does")
 
 
 def _masses(costs: StepCosts) -> Tensor:

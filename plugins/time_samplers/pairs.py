@@ -9,7 +9,8 @@ complementary   times t and m(t), at which the shares of signal add up to one:
                     lambda(m(t)) = -lambda(t),      |m'(t)| = rate(t) / rate(m(t))
 
                 so that what one look hides the other shows, whatever the schedule. Levels that
-                have no such partner within the schedule's ends are their own.
+                have no such partner are their own: beyond the schedule's nearer end, or where no
+                float64 below 1 is near enough.
 
 A batch of B then holds B/2 examples, and its times B/2 strata. Of a complementary pair the times
 have the density (1 + |m'(t)|) / 2, taken together: each look divided by it, their mean is unbiased
@@ -24,6 +25,8 @@ import attrs
 import torch
 from elbowroom import IncompatibleError, Noise, Schedule, TimeSampler, stratified
 from torch import Tensor
+
+_NEAR = 1e-6  # of log-SNR, relatively: schedules find a time by 60 bisections
 
 
 @attrs.frozen
@@ -74,7 +77,7 @@ class Complements(TimeSampler):
 
     def partner(self, t: Tensor) -> Tensor:
         """m(t): the time at which the log-SNR is minus that at t; t itself where there is none."""
-        low, high = self.schedule.log_snr(t.new_tensor([1.0, 0.0]))
         log_snr = self.schedule.log_snr(t)
         found = self.schedule.time(-log_snr)
-        return torch.where(log_snr.abs() <= torch.minimum(-low, high), found, t)
+        away = (self.schedule.log_snr(found) + log_snr).abs()
+        return torch.where(away <= _NEAR * (1 + log_snr.abs()), found, t)

@@ -39,7 +39,8 @@ def config(parallel="ddp", process="masked", **options):
                 "of": {"name": "flow", "eps": 0.01},
                 "learn_ends": True,
             },
-            "train.batch_size": 16,  # one in eight examples is looked at there, on every rank
+            "train.batch_size": 12,  # of which the second rank looks at one there
+            "objective.normalise": "units",
         },
     }
     return load_config(small, {"denoiser.dropout": 0.0, **changes[process]})

@@ -34,7 +34,7 @@ from .hub import push
 from .model import ElbowroomModel
 from .native import NotNativeError, native
 from .pipeline import ElbowroomPipeline
-from .scheduler import ElbowroomScheduler
+from .scheduler import ElbowroomScheduler, what_was_learned
 from .sections import trusting
 
 _log = logging.getLogger(__name__)
@@ -78,7 +78,8 @@ class DiffusersExporter(Exporter):
         with trusting():  # the run was vetted when it was loaded
             model = ElbowroomModel(**self._said(whole, run, "process", "denoiser"))
             scheduler = ElbowroomScheduler(
-                **self._said(whole, run, "process", "schedule", "sampler")
+                **self._said(whole, run, "process", "schedule", "sampler"),
+                learned=what_was_learned(run.model.schedule),
             )
         model.denoiser.load_state_dict(run.model.denoiser.state_dict())
         ElbowroomPipeline(model.eval(), scheduler).save_pretrained(folder)

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import json
 
+import elbowroom as er
 import pytest
 import torch
-from elbowroom import DataSpec, IncompatibleError, Level, Noise, Process
+from elbowroom import DataSpec, ElbowroomError, IncompatibleError, Level, Noise, Process
 from elbowroom.config.sections import load_config
 from elbowroom.conformance import check_schedule
+from elbowroom.contracts.normaliser import BatchMean
 from elbowroom.objective.diffusion import Diffusion
-from elbowroom.objective.learned_schedule import follow_the_bound
+from elbowroom.objective.learned_schedule import follow_the_bound, looked_at_the_ends
 from elbowroom.objective.loss import Objective, bound
+from elbowroom.plugins.diffusers.export import ElbowroomPipeline
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
+from elbowroom.plugins.normalisers.units import UnitMean
 from elbowroom.plugins.schedules.gaussian import LinearLogSNR, VPCosine
 from elbowroom.plugins.schedules.learned import Learned
+from elbowroom.plugins.time_samplers.pairs import Antithetic
 from elbowroom.plugins.time_samplers.uniform import Stratified
 from elbowroom.plugins.weightings.paper import Elbo, Sigmoid
+from elbowroom.runs.export import export_run
+from elbowroom.training.run import train
 from torch import nn
 
+from tests.helpers.command import elbowroom
 from tests.helpers.tiny_run import same, tensors, tiny_config, trained_and_cut
 
 LEVELS = 4
@@ -85,9 +93,9 @@ def test_the_gradient_is_that_of_the_bound():
         return float(bound(PROCESS, LinearLogSNR(high, low), predict, x, noise).nats.mean() / 6)
 
     ends = torch.tensor([-2.0, 3.0], requires_grad=True)
-    term = follow_the_bound(ends, PROCESS, predict, x, noise)
-    term.backward()
-    assert term.item() == 0
+    terms = follow_the_bound(ends, PROCESS, predict, x, noise)
+    terms.mean().backward()
+    assert terms.shape == (60_000,) and not terms.any()
     for k, step in enumerate(torch.eye(2) * 1e-3):
         slope = (bound_at(ends.detach() + step) - bound_at(ends.detach() - step)) / 2e-3
         assert ends.grad[k].item() == pytest.approx(slope, rel=0.03, abs=1e-3)
@@ -100,7 +108,7 @@ def test_an_end_moves_outwards_as_long_as_the_network_knows_more_than_what_stand
     """
     x, noise = data(40_000), Noise.of(4, 40_000)
     ends = torch.tensor([-1.0, 2.0], requires_grad=True)
-    follow_the_bound(ends, PROCESS, predict, x, noise).backward()
+    follow_the_bound(ends, PROCESS, predict, x, noise).mean().backward()
     values = PROCESS.encode(torch.arange(LEVELS)[:, None].expand(-1, 6)).double()[:, 0]
 
     def plain(end: float, guess) -> torch.Tensor:
@@ -174,21 +182,40 @@ def test_a_model_moves_its_ends_by_the_bound_alone(weighting):
     term = follow_the_bound(
         ends, PROCESS, moving.predict, moving.encode(x)[some], noise.select(some)
     )
-    (expected,) = torch.autograd.grad(term, moving.schedule.moved)
+    (expected,) = torch.autograd.grad(term.mean(), moving.schedule.moved)
     torch.testing.assert_close(moving.schedule.moved.grad, expected)
     assert (expected != 0).all()
 
 
-def test_parts_of_a_batch_move_them_as_its_mean():
-    """With shares of micro batches the terms add up to that of the batch."""
-    model = Diffusion(Objective.prepared(PROCESS, learned(), Elbo(), Stratified()), Scale())
+@pytest.mark.parametrize("normaliser", [BatchMean(), UnitMean()])
+@pytest.mark.parametrize("size", [1, 3, 8, 20])
+@pytest.mark.parametrize("pairs", [False, True])
+def test_parts_of_a_batch_move_them_as_the_whole(normaliser, size, pairs):
+    """Micro batches of any size: the same examples are looked at, and count the same."""
+    times = Antithetic() if pairs else Stratified()
+    objective = Objective.prepared(PROCESS, learned(), Elbo(), times, normaliser=normaliser)
+    model = Diffusion(objective, Scale())
     x, noise = torch.arange(64 * 6).reshape(64, 6) % LEVELS, Noise.of(1, 64)
+    noise = noise.in_pairs() if pairs else noise
     model(x, None, noise).loss.backward()
     whole, model.schedule.moved.grad = model.schedule.moved.grad.clone(), None
-    shares = torch.full((64,), 1 / 64)
-    for part in (slice(0, 32), slice(32, 64)):
+    shares = normaliser.shares(torch.full((64,), 6), lambda value: value)
+    for start in range(0, 64, size):
+        part = slice(start, start + size)
         model(x[part], None, noise.select(part), shares=shares[part]).loss.backward()
     torch.testing.assert_close(model.schedule.moved.grad, whole)
+
+
+def test_every_eighth_example_is_looked_at():
+    for noise in (
+        Noise.of(1, 21),
+        Noise.of(1, 40).in_pairs(),
+        Noise.of(1, 64).select(slice(9, 15)),
+    ):
+        rows, counts = looked_at_the_ends(noise)
+        place = noise.positions if noise.mirrored is None else 2 * noise.positions + noise.mirrored
+        assert len(rows) == -(-len(noise) // 8) and set(counts.tolist()) <= {0.0, 8.0}
+        assert sorted(rows[counts > 0].tolist()) == (place % 8 == 0).nonzero().flatten().tolist()
 
 
 def test_is_refused_where_it_means_nothing():
@@ -197,6 +224,64 @@ def test_is_refused_where_it_means_nothing():
         Objective.prepared(masked, learned(), Elbo(), Stratified())
     with pytest.raises(ValueError, match="no finite ends to begin with"):
         Learned(of=VPCosine(eps=0.0), learn_ends=True)
+    with pytest.raises(ValueError, match="learned already"):
+        Learned(of=learned())
+
+
+def test_ends_that_nothing_trains_are_refused():
+    class Named(VPCosine):
+        learned_ends = torch.tensor([-3.0, 4.0])
+
+    with pytest.raises(
+        IncompatibleError, match=r"schedule Named is learned: .* no torch.nn.Module"
+    ):
+        Objective.prepared(PROCESS, Named(), Elbo(), Stratified())
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run whose ends have moved."""
+    torch.set_default_dtype(torch.float32)
+    of = {"name": "vp-cosine", "log_snr_max": 6.0}
+    schedule = {"name": "learned", "of": of, "knots": 4, "learn_ends": True}
+    options = {"weighting": "sigmoid", "schedule": schedule, "train.learning_rate": 0.1}
+    config = load_config(tiny_config("gaussian", steps=4), options)
+    train(config, tmp_path / "run", without={"console", "tensorboard"})
+    return tmp_path / "run"
+
+
+def test_an_export_walks_the_path_that_was_learned(run, tmp_path):
+    """Its config says what the schedule learned; one that does not is refused."""
+    trained = er.load_run(run).model.schedule
+    export_run(run, "diffusers", tmp_path / "out")
+    pipeline = ElbowroomPipeline.from_pretrained(str(tmp_path / "out"))
+    t = torch.linspace(0, 1, 9, dtype=torch.float64)
+    assert torch.equal(pipeline.scheduler.schedule.log_snr(t), trained.log_snr(t))
+    assert trained.moved.all() and trained.shares.all()
+    said = tmp_path / "out" / "scheduler" / "scheduler_config.json"
+    record = json.loads(said.read_text())
+    for wrong in ({}, {"shares": [0.0] * 4}, {**record["learned"], "moved": [float("nan")] * 2}):
+        said.write_text(json.dumps({**record, "learned": wrong}))
+        with pytest.raises(ElbowroomError, match="schedule"):
+            ElbowroomPipeline.from_pretrained(str(tmp_path / "out"))
+
+
+def test_another_schedule_may_be_walked_and_says_what_was_learned(run):
+    """Overrides replace it for sampling; a warning names the ends that training moved it to."""
+    ends = [float(end) for end in er.load_run(run).model.schedule.learned_ends]
+    other = ("schedule={name: vp-cosine, log_snr_max: 9.0}",)
+    model = er.load_run(run, other).model
+    assert model.trained_ends == pytest.approx(ends) and model.schedule.learned_ends is None
+    with pytest.warns(UserWarning, match=f"trained on {ends[0]:.4g} to {ends[1]:.4g}"):
+        er.sample(model, 2)
+
+
+def test_its_cost_is_counted(tmp_path):
+    torch.set_default_dtype(torch.float32)
+    schedule = "{name: learned, of: {name: vp-cosine, log_snr_max: 6.0}, learn_ends: true}"
+    asked = ("process=gaussian", "weighting=sigmoid", f"schedule={schedule}")
+    ran = elbowroom("cost", "digits", "data.size=4", "denoiser.channels=8", *asked, "--json")
+    assert ran.code == 0, ran.err
 
 
 def test_a_run_moves_its_ends_and_resumes_exactly(tmp_path):

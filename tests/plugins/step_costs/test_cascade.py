@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import attrs
 import numpy as np
@@ -16,8 +17,10 @@ from elbowroom.plugins.schedules.masking import Cosine
 from elbowroom.plugins.step_costs.costs import StepCosts
 from elbowroom.plugins.step_costs.information import equal_parts, information
 from elbowroom.plugins.step_costs.nearest_cascade import nearest_cascade
+from elbowroom.plugins.weightings.balanced import Balanced
 from elbowroom.plugins.weightings.cascade import Cascade
-from elbowroom.plugins.weightings.paper import EDM, Sigmoid
+from elbowroom.plugins.weightings.paper import EDM, FlowMatching, Sigmoid
+from elbowroom.plugins.weightings.positions import Positions
 from elbowroom.plugins.weightings.simple import Simple
 from elbowroom.training.run import train
 from hypothesis import given
@@ -184,6 +187,47 @@ def test_the_command(tmp_path, process):
     assert "shares" not in equal["weighting"] and equal["residual"] is None
     wrong = elbowroom("cascade", str(tmp_path / "run"), "--of", "nosuch")
     assert wrong.code == 2 and "--of: unknown weighting 'nosuch'" in wrong.err
+
+
+def test_weightings_that_are_more_than_a_function_of_the_level_are_refused():
+    """What a cascade cannot be near to, whatever its shares."""
+    made, uneven = costs(), Positions(of=Sigmoid(), weights=(1.0, 3.0))
+    with pytest.raises(ElbowroomError, match="Balanced changes with training"):
+        nearest_cascade(Balanced(), SCHEDULE, PROCESS, made, (0.0,))
+    with pytest.raises(ElbowroomError, match="weighs positions"):
+        nearest_cascade(uneven.prepare(SCHEDULE, PROCESS), SCHEDULE, PROCESS, made, (0.0,))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"error": 1e190, "slope": "rising"}, None),
+        ({"slope": 1e199, "reconstruction": 1e199}, None),
+        ({"slope": 0.0}, "no bits at any level"),
+        ({"log_snr": -1e5}, "no finite weight"),
+    ],
+)
+def test_curves_beyond_all_measure_end_in_a_sentence_or_a_cascade(change, why):
+    """A stranger's file, or a network that ran away."""
+    made = costs()
+    if "error" in change:
+        made = attrs.evolve(made, error=torch.full_like(made.error, change["error"]))
+        made = attrs.evolve(made, slope=made.slope.flip(0))
+    elif "slope" in change:
+        beyond = change.get("reconstruction")
+        slope = torch.full_like(made.slope, change["slope"])
+        made = attrs.evolve(made, slope=slope, reconstruction=beyond)
+    if "log_snr" in change:
+        made = attrs.evolve(made, log_snr=made.log_snr + change["log_snr"])
+
+    def cascade():
+        return nearest_cascade(FlowMatching(), SCHEDULE, PROCESS, made, equal_parts(made, 3))
+
+    if why is None:
+        assert all(math.isfinite(one) for one in (*cascade().knots, *cascade().shares))
+    else:
+        with pytest.raises(ElbowroomError, match=why):
+            cascade()
 
 
 @pytest.mark.parametrize("bad", [-1, "much", [0.1], float("inf"), True])
