@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,7 +32,7 @@ def cascade(
 
     Example: elbowroom cascade runs/pilot --knots 8 --of sigmoid
     """
-    from elbowroom import ElbowroomError, RunFolder, certify, load_run, named_component, parse_spec
+    from elbowroom import RunFolder, certify, load_run, named_component, parse_spec
 
     from .curve_file import own_curve, read_curve
     from .information import equal_parts
@@ -42,13 +44,12 @@ def cascade(
     folder = RunFolder.open(run, trust=trust)
     curve = read_curve(str(own_curve(folder.path)), asked_by="cascade")
     objective = load_run(run, device="cpu", trust=trust).model.objective
-    nearest = None
-    try:
+    with _about(f"cascade: {curve.path}"):
         places = equal_parts(curve.costs, knots)
-        if wanted is not None:
+    nearest = None
+    if wanted is not None:
+        with _about("--of"):
             nearest = _nearest(wanted, objective, curve, places)
-    except ElbowroomError as error:
-        raise ElbowroomError(f"cascade: {curve.path}: {error}") from error
     spec = spec_of(places) if nearest is None else nearest.spec
     made = named_component("weighting", spec, path="SPEC").build()
     certificate = certify(made, objective.schedule, objective.process, objective.steps)
@@ -64,6 +65,17 @@ def cascade(
         )
         return
     _print(spec, of, nearest, certificate)
+
+
+@contextmanager
+def _about(what: str) -> Iterator[None]:
+    """Errors inside begin with what they are about."""
+    from elbowroom import ElbowroomError
+
+    try:
+        yield
+    except ElbowroomError as error:
+        raise ElbowroomError(f"{what}: {error}") from error
 
 
 def _nearest(
