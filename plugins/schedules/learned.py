@@ -9,9 +9,11 @@ The parameters a are trained so that the estimator of the objective varies least
 With ``learn_ends`` the base's ends are only the beginning. Its path is stretched to new ones, each
 on its own side of the middle,
 
-    lambda_max = middle + softplus(c + b_max),     lambda_min = middle - softplus(c - b_min),
+    lambda_max = middle + softplus(c + q b_max),     lambda_min = middle - softplus(c - q b_min),
 
-with c such that b = 0 is the base itself; b are steps in lambda nearly, and follow the bound.
+with c such that b = 0 is the base itself. b follow the bound; they count in quarters q of the
+base's length nearly, so that a rate which suits a network's weights moves an end by some units of
+lambda in a thousand steps.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ class Learned(nn.Module, Schedule):
             return None
         middle, half = (self._high + self._low) / 2, (self._high - self._low) / 2
         reach = half + math.log(-math.expm1(-half))  # softplus(reach) = half
-        b_min, b_max = self.moved.double().unbind()
-        return torch.stack((middle - softplus(reach - b_min), middle + softplus(reach + b_max)))
+        low, high = (half / 2 * self.moved.double()).unbind()
+        return torch.stack((middle - softplus(reach - low), middle + softplus(reach + high)))
 
     def log_snr(self, t: Tensor) -> Tensor:
         return self._stretched(self.of.log_snr(self.pace(t)))

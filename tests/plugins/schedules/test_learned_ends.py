@@ -46,7 +46,8 @@ def data(batch: int) -> torch.Tensor:
 
 def learned(low: float = 0.0, high: float = 0.0, **options) -> Learned:
     schedule = Learned(of=BASE, learn_ends=True, **options)
-    schedule.moved.data.copy_(torch.tensor([low, high]))
+    quarter = 7 / 4  # of the base's length
+    schedule.moved.data.copy_(torch.tensor([low, high]) / quarter)
     return schedule
 
 
