@@ -63,6 +63,13 @@ def close_weights(one, other):
         torch.testing.assert_close(a, b, rtol=2e-3, atol=2e-4)
 
 
+def trains_on_two_ranks_as_on_one(tmp_path, parallel, process):
+    train(config(process=process), tmp_path / "whole", without=QUIET)
+    torchrun(tmp_path / "two", f"{parallel}:{process}")
+    close(tmp_path / "whole", tmp_path / f"two/{parallel}-{process}")
+    close_weights(tmp_path / "whole", tmp_path / f"two/{parallel}-{process}")
+
+
 def test_two_ranks_train_as_one_replicated_and_sharded(tmp_path):
     """DDP and FSDP2: loss, bound and weights of one process on the same global batches.
 
@@ -106,20 +113,14 @@ def test_micro_batches_on_two_ranks_train_as_one_batch(tmp_path, parallel):
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_gaussian_runs_on_two_ranks_as_on_one(tmp_path, parallel):
     """The other process, the other normaliser, a weighting with parameters of its own."""
-    train(config(process="gaussian"), tmp_path / "whole", without=QUIET)
-    torchrun(tmp_path / "two", f"{parallel}:gaussian")
-    close(tmp_path / "whole", tmp_path / f"two/{parallel}-gaussian")
-    close_weights(tmp_path / "whole", tmp_path / f"two/{parallel}-gaussian")
+    trains_on_two_ranks_as_on_one(tmp_path, parallel, "gaussian")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_ends_of_a_schedule_move_on_two_ranks_as_on_one(tmp_path, parallel):
     """Each rank looks at its part of the examples that are looked at there."""
-    train(config(process="moving-ends"), tmp_path / "whole", without=QUIET)
-    torchrun(tmp_path / "two", f"{parallel}:moving-ends")
-    close(tmp_path / "whole", tmp_path / f"two/{parallel}-moving-ends")
-    close_weights(tmp_path / "whole", tmp_path / f"two/{parallel}-moving-ends")
+    trains_on_two_ranks_as_on_one(tmp_path, parallel, "moving-ends")
     assert found(tmp_path / "whole")[-1].read("model")["learned_schedule.moved"].all()
 
 
