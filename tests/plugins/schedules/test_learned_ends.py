@@ -8,9 +8,11 @@ import elbowroom as er
 import pytest
 import torch
 from elbowroom import DataSpec, ElbowroomError, IncompatibleError, Level, Noise, Process
+from elbowroom.config.assembly import build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.conformance import check_schedule
 from elbowroom.contracts.normaliser import BatchMean
+from elbowroom.objective.boundary import boundary
 from elbowroom.objective.diffusion import Diffusion
 from elbowroom.objective.learned_schedule import follow_the_bound, looked_at_the_ends
 from elbowroom.objective.loss import Objective, bound
@@ -24,9 +26,12 @@ from elbowroom.plugins.time_samplers.pairs import Antithetic
 from elbowroom.plugins.time_samplers.uniform import Stratified
 from elbowroom.plugins.weightings.paper import Elbo, Sigmoid
 from elbowroom.runs.export import export_run
+from elbowroom.runs.ranks import Ranks
 from elbowroom.training.run import train
+from elbowroom.training.step import Training
 from torch import nn
 
+from tests.helpers.accelerated import CPU, model
 from tests.helpers.command import elbowroom
 from tests.helpers.tiny_run import same, tensors, tiny_config, trained_and_cut
 
@@ -275,6 +280,24 @@ def test_another_schedule_may_be_walked_and_says_what_was_learned(run):
     assert model.trained_ends == pytest.approx(ends) and model.schedule.learned_ends is None
     with pytest.warns(UserWarning, match=f"trained on {ends[0]:.4g} to {ends[1]:.4g}"):
         er.sample(model, 2)
+
+
+def test_what_is_logged_follows_the_ends():
+    """The boundary terms in the log are those between the ends of that moment."""
+    torch.set_default_dtype(torch.float32)
+    of = {"name": "vp-cosine", "log_snr_max": 6.0}
+    schedule = {"name": "learned", "of": of, "learn_ends": True}
+    config = load_config(tiny_config("gaussian"), {"weighting": "sigmoid", "schedule": schedule})
+    parts = build_parts(config)
+    training = Training(model(parts, CPU), parts.data, config.train, seed=0, ranks=Ranks(CPU))
+    before = training.window.boundary
+    training.model.schedule.moved.data.copy_(torch.tensor([0.5, -0.5]))
+    logged = training.moved_ends()
+    training.feed.close()
+    ends = [logged["log_snr_min"], logged["log_snr_max"]]
+    assert ends == pytest.approx(training.model.schedule.learned_ends.tolist())
+    due = boundary(training.model, parts.data.split("train"), CPU)
+    assert training.window.boundary == due and due > before + 0.1
 
 
 def test_its_cost_is_counted(tmp_path):
