@@ -27,7 +27,9 @@ from typing import Any
 
 import attrs
 from attrs.validators import ge, optional
-from elbowroom import ENDS_WITH_INPUT, ElbowroomError, Ended, Job, Launcher, hookimpl, take_lock
+from elbowroom import ElbowroomError, hookimpl
+from elbowroom.files import take_lock
+from elbowroom.plugins.launchers.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
 
 _TICK = 0.5  # seconds between signs of life
 _PATIENCE = 600.0  # seconds for an earlier attempt to save itself

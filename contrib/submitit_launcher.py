@@ -24,7 +24,8 @@ from typing import Any
 
 import attrs
 from attrs.validators import ge
-from elbowroom import ENDS_WITH_INPUT, ElbowroomError, Ended, Job, Launcher, hookimpl
+from elbowroom import ElbowroomError, hookimpl
+from elbowroom.plugins.launchers.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
 
 _TICK = 0.5  # seconds between signs of life
 _LOST = -9  # the code of a job that left no answer

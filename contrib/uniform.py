@@ -34,7 +34,7 @@ costs exactly log V a token.
     prior KL         (a + k) log((a + k) V) + (V - 1) k log(k V)        at t = 1, each token
     reconstruction   with p(x | z_0) = q(z_0 | x), which is symmetric: the entropy of q(z_0 | x)
 
-In a config: ``process: elbowroom.contrib.uniform:Uniform``.
+In a config: ``process: uniform``.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from elbowroom import (
     Process,
     Signature,
     Step,
-    check_range,
     draw_categorical,
 )
+from elbowroom.contracts import check_range
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -67,8 +67,9 @@ class Uniform(Process):
     # -- the space z lives in
 
     def signature(self) -> Signature:
-        v = self.data.levels
-        return Signature(self.data.shape, v, v, self.data.classes, needs_level=True)
+        data, text = self.data, self.data.tokens is not None
+        v = data.levels
+        return Signature(data.shape, v, v, data.classes, needs_level=True, text=text)
 
     def encode(self, x: Tensor) -> Tensor:
         check_range(x, self.data.levels)
@@ -85,11 +86,11 @@ class Uniform(Process):
         return noise.integers("prior", self.data.levels, self.data.shape)
 
     def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
-        kept = noise.uniform("keep", x.shape[1:], torch.float32) < level.share
+        kept = noise.uniform("keep", x.shape[1:], torch.float32) < level.aligned(x).share
         return torch.where(kept, x, noise.integers("value", self.data.levels, x.shape[1:]))
 
     def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
-        a, k = self._shares(level)
+        a, k = self._shares(level.aligned(x))
         return torch.where(z == x, (a + k).log(), k.log()).flatten(1).sum(1)
 
     # -- the bound
@@ -102,7 +103,7 @@ class Uniform(Process):
 
     def read(self, output: Tensor, z: Tensor, level: Level) -> CategoricalPrediction:
         """log p(x | z) = log p(x | the other tokens) + log q(z | x), up to a constant."""
-        a, k = self._shares(level)
+        a, k = self._shares(level.aligned(z))
         likelier = torch.log1p(a / k).unsqueeze(-1)  # log q(z | x = z) - log q(z | another x)
         return CategoricalPrediction(output + likelier * one_hot(z, self.data.levels))
 
@@ -111,7 +112,7 @@ class Uniform(Process):
     ) -> Tensor:
         logits = prediction.logits
         p = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(-1)  # [B, *D, V]
-        a, k = (share.unsqueeze(-1) for share in self._shares(level))
+        a, k = (share.unsqueeze(-1) for share in self._shares(level.aligned(x)))
         at_z, at_x = (one_hot(value, self.data.levels).bool() for value in (z, x))
         p_z, moved = p.gather(-1, z.unsqueeze(-1)), p.masked_fill(at_z, 0.0)  # [B, *D, 1 and V]
         # k - k p_z a/(a + k) + a p, free of cancellation
@@ -134,12 +135,12 @@ class Uniform(Process):
         return each.flatten(1).sum(1)
 
     def prior_kl(self, x: Tensor, level: Level) -> Tensor:
-        a, k, v = *self._shares(level, torch.float64), self.data.levels
+        a, k, v = *self._shares(level.aligned(x), torch.float64), self.data.levels
         each = (a + k) * torch.log1p(a * (v - 1)) + (v - 1) * k * torch.log1p(-a)
         return each.expand(x.shape).flatten(1).sum(1)
 
     def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
-        a, k = self._shares(level, torch.float64)
+        a, k = self._shares(level.aligned(x), torch.float64)
         each: Tensor = torch.special.entr(a + k) + (self.data.levels - 1) * torch.special.entr(k)
         return each.expand(x.shape).flatten(1).sum(1)
 
@@ -159,6 +160,7 @@ class Uniform(Process):
 
         q(z_s = y | z, x) = q(z | y) q(y | x) / q(z | x).
         """
+        level, to = level.aligned(z), to.aligned(z)
         a_t, k_t = (share.unsqueeze(-1) for share in self._shares(level, torch.float64))
         a_s, k_s = (share.unsqueeze(-1) for share in self._shares(to, torch.float64))
         kept = a_t / a_s

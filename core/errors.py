@@ -38,6 +38,16 @@ class AnswerError(ElbowroomError):
     """A component whose answer breaks its contract; the message names it and the rule."""
 
 
+def is_allocation_failure(error: BaseException) -> bool:
+    """Whether Python, torch or numpy could not allocate memory, or a size exceeds 64 bits."""
+    words = str(error).partition("\n")[0].lower()
+    signs = ("allocate memory", "out of memory", "not enough memory", "overflow", "too large")
+    return isinstance(error, MemoryError | OverflowError) or (
+        isinstance(error, RuntimeError | TypeError | ValueError)
+        and any(sign in words for sign in signs)
+    )
+
+
 def did_you_mean(given: str, choices: Iterable[str]) -> str:
     """`` (did you mean 'gaussian'?)`` for the nearest choice, or nothing."""
     near = difflib.get_close_matches(given, list(choices), n=1, cutoff=0.6)

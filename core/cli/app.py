@@ -1,4 +1,4 @@
-"""The application: the commands that must work when plugins do not, and those plugins bring."""
+"""The application: the commands of core, and those of plugins."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .doctor import doctor
-from .evaluate import evaluate
 from .explain import explain
-from .export import export
 from .plugins import plugins
 from .presets import presets
-from .sample import sample
-from .train import train
 
 _LISTING = "elbowroom.listing"
 
@@ -38,7 +33,11 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name, None where there is none."""
         listing = ctx is not None and _LISTING in ctx.meta
-        return super().get_command(ctx, cmd_name) or _of_plugin(cmd_name, listing)
+        found = super().get_command(ctx, cmd_name) or _of_plugin(cmd_name, listing)
+        for option in [] if found is None else found.get_params(ctx):
+            if getattr(option, "is_flag", False):
+                option.metavar = ""  # typer would print <bool>
+        return found
 
 
 def _of_plugin(name: str, listing: bool) -> Any:
@@ -78,11 +77,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_plugins = typer.Typer()
-_plugins.callback(invoke_without_command=True)(plugins)
-_plugins.command()(doctor)
-app.add_typer(_plugins, name="plugins")
-for _command in (presets, explain, train, sample, evaluate, export):
+for _command in (plugins, presets, explain):
     app.command()(_command)
 
 

@@ -27,6 +27,15 @@ def main() -> None:
         if speaks():
             complain(str(error))
         sys.exit(error.exit_code)
+    except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
+        from ..errors import is_allocation_failure
+        from .output import complain
+
+        if not is_allocation_failure(error):
+            raise
+        words = str(error).partition("\n")[0] or type(error).__name__
+        complain(f"not enough memory: use a smaller network, batch, or number of steps ({words})")
+        sys.exit(ElbowroomError.exit_code)
     except KeyboardInterrupt:
         sys.exit(STOPPED_BY_CTRL_C)
     except BrokenPipeError:  # the reader went away (| head): nothing left to say

@@ -10,7 +10,7 @@ import typer
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
 Trust = Annotated[
     bool,
-    typer.Option("--trust", help="Let code run that a RUN from elsewhere names; read it first."),
+    typer.Option("--trust", help="Execute code that the RUN names (./my.py:Net); read it first."),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, ... Default: what there is.")]
 Precision = Annotated[
@@ -47,21 +47,18 @@ Reference = Annotated[
     typer.Option(metavar="FILE", help="FID against this .npz (mu, sigma or arr_0) alone."),
 ]
 Samples = Annotated[int, typer.Option(metavar="N", min=2, help="How many samples to draw.")]
+SampleSeeds = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=1, help="Sets of samples, each of its own seed: mean ± standard error."
+    ),
+]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")]
 Checkpoint = Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")]
 Ema = Annotated[
     str | None,
     typer.Option("--ema", metavar="DECAY", help="Which average, of a run with train.ema_also."),
 ]
-Tflops = Annotated[
-    float | None,
-    typer.Option(metavar="N", help="A device's peak, in 10^12 operations a second: for hours."),
-]
-Utilisation = Annotated[
-    float, typer.Option(metavar="SHARE", help="The share of that peak that is reached.")
-]
-Devices = Annotated[int, typer.Option(metavar="N", min=1, help="How many devices train together.")]
-Measure = Annotated[bool, typer.Option("--measure", help="Run a few steps here and time them.")]
 
 
 def with_average(overrides: Sequence[str] | None, ema: str | None) -> tuple[str, ...]:

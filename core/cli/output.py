@@ -1,4 +1,8 @@
-"""How commands speak: tables for people, JSON for programs, complaints on stderr."""
+"""Output of commands: tables for people, JSON for programs, errors on stderr.
+
+Names and messages may come from somebody else's run or data. Everything that is written passes
+:func:`printable` here, so that no control character reaches a terminal.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ import logging
 import math
 import os
 import sys
+import unicodedata
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import IO, Any
 
@@ -49,8 +54,27 @@ def _documents_to(file: IO[str]) -> Iterator[None]:
 
 def print_json(value: Any) -> None:
     """Strict JSON; what is not a finite number is null."""
-    text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(finite(value), indent=2, allow_nan=False)
     typer.echo(text, file=_documents[-1] if _documents else None)
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters, ANSI escapes and bidi marks as ``\\x1b``; lines stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        letter.encode("unicode_escape").decode("ascii") if _is_control(letter) else letter
+        for letter in text
+    )
+
+
+def _is_control(letter: str) -> bool:
+    return letter not in "\n\t" and unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def echo(text: object = "") -> None:
+    """One line, or several, on standard output."""
+    typer.echo(printable(str(text)))
 
 
 def speaks() -> bool:
@@ -61,11 +85,18 @@ def speaks() -> bool:
 def listen() -> None:
     """What the library has to say goes to stderr, a line each; a program calls this once."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(_Printable("%(message)s"))
     log = logging.getLogger("elbowroom")
     log.setLevel(logging.INFO if speaks() else logging.ERROR)
     log.handlers = [handler]  # once, also where a test calls main many times
     warnings.formatwarning = _EachOnce()
+
+
+class _Printable(logging.Formatter):
+    """Messages without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 class _EachOnce:
@@ -85,6 +116,7 @@ class _EachOnce:
         words = f"warning: {message}\n"
         if category is not UserWarning:
             words = f"{filename}:{lineno}: {category.__name__}: {message}\n"
+        words = printable(words)
         if words in self.said:
             return ""
         self.said.add(words)
@@ -100,16 +132,29 @@ def in_detail() -> None:
 def console(*, stderr: bool = False) -> Any:
     """A rich console that does not guess at words and wraps only for a terminal."""
     from rich.console import Console
+    from rich.segment import Segment
+
+    class PrintableConsole(Console):
+        """A console whose text has no control characters but rich's own."""
+
+        def render(self, *given: Any, **options: Any) -> Iterable[Segment]:
+            for text, style, control in super().render(*given, **options):
+                yield Segment(text if control else printable(text), style, control)
 
     file = sys.stderr if stderr else sys.stdout
     width = None if file.isatty() else 120
-    return Console(file=file, highlight=False, soft_wrap=not file.isatty(), width=width)
+    return PrintableConsole(file=file, highlight=False, soft_wrap=not file.isatty(), width=width)
 
 
 def progress_bars() -> Any:
     """Live bars on stderr where that is a terminal; silence elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Left
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn as Left,
+    )
 
     err = console(stderr=True)
     words = TextColumn("{task.description}", markup=False)

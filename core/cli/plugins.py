@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import JSON
-from .output import console, print_json, table
+from .output import console, echo, print_json, table
 
 if TYPE_CHECKING:
     from ..registry.components import Registry
@@ -20,18 +20,16 @@ Requirements = Annotated[
 ]
 
 
-def plugins(context: typer.Context, requirements: Requirements = None, json: JSON = False) -> None:
+def plugins(requirements: Requirements = None, json: JSON = False) -> None:
     """Every component by kind, who supplies it, what is broken and why.
 
     Example: elbowroom plugins --json
     """
-    if context.invoked_subcommand is not None:
-        return
     if requirements is not None:
         from ..runs.folder import RunFolder
 
         needed = RunFolder.open(requirements).requirements()
-        print_json(needed) if json else typer.echo("\n".join(needed))
+        print_json(needed) if json else echo("\n".join(needed))
         return
 
     from ..registry.components import installed

@@ -9,7 +9,6 @@ import attrs
 from ..errors import ConfigError, IncompatibleError
 from .reader import named_component
 from .sections import Config
-from .sizes import check_example, check_network, check_path
 from .spec import ComponentSpec
 
 if TYPE_CHECKING:
@@ -59,13 +58,10 @@ def build_parts(config: Config, spec: DataSpec | None = None) -> Parts:
     if spec is None and config.data is not None:
         data = config.data.build()
         spec = data.spec
-    if spec is not None:
-        check_example(spec)
     process = _process(config, spec)
     sampler: Sampler | None = None if config.sampler is None else config.sampler.build()
     if sampler is not None:
         _check_sampler(sampler, process, config)
-        check_path(sampler.steps)
     schedule = config.schedule or natural_schedule(process)
     config = attrs.evolve(config, schedule=schedule)
     return Parts(config, process, schedule.build(), config.weighting.build(), data, spec, sampler)
@@ -101,7 +97,6 @@ def build_model(parts: Parts) -> Diffusion:
         raise ConfigError(f"{missing}: a model needs one, and this config names none")
     objective = build_objective(parts)
     signature = parts.process.signature()
-    check_network(config.denoiser, signature)
     with kept_generators():
         seed_generators(config.seed)
         denoiser = config.denoiser.build(signature)

@@ -1,4 +1,4 @@
-"""What a config means: every default filled in, who supplies what, how large, and is it a bound."""
+"""What a config means: every default, who supplies what, how large, and remarks of plugins."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ from typing import Any
 
 import attrs
 
-from ..certificate.certificate import Certificate, certify
 from ..contracts.adaptive import learns
 from ..contracts.dataset import DataSpec
 from ..contracts.weighting import check_within_reach
 from ..errors import ElbowroomError
 from ..objective.loss import Objective
+from ..registry.components import installed
 from .assembly import Parts, build_objective, build_parts
 from .sections import Config, dump_yaml, to_plain
-from .sizes import network_without_memory
 from .spec import ComponentSpec
+
+
+@attrs.frozen(eq=False)
+class Remark:
+    """What a plugin adds to an explanation: one line, and the same as JSON data under ``name``."""
+
+    name: str
+    line: str
+    record: Any
+    style: str = ""  # of the line, as rich names it
 
 
 @attrs.frozen(eq=False)
@@ -28,10 +37,10 @@ class Explanation:
     components: dict[str, dict[str, Any]]  # kind -> name, distribution, version, owner
     parameters: int | None
     no_parameters: str  # why they are not known
-    certificate: Certificate
     data: DataSpec | None = None  # the form of the data, where it is known
     remarks: tuple[str, ...] = ()  # of the process on the schedule
     learning: tuple[str, ...] = ()  # kinds of component that training changes, but for the network
+    added: tuple[Remark, ...] = ()  # by plugins
 
     def record(self) -> dict[str, Any]:
         """Plain data."""
@@ -40,10 +49,10 @@ class Explanation:
             "components": self.components,
             "parameters": self.parameters,
             "parameters_unknown_because": self.no_parameters or None,
-            "certificate": self.certificate.record(),
             "data": None if self.data is None else attrs.asdict(self.data),
             "remarks": list(self.remarks),
             "learning": list(self.learning),
+            **{remark.name: remark.record for remark in self.added},
         }
 
 
@@ -68,10 +77,10 @@ def explain_config(config: Config) -> Explanation:
         dict(describe_components(config)),
         count,
         reason,
-        certify(parts.weighting, parts.schedule, parts.process, config.objective.steps),
         parts.spec,
         parts.process.remarks(parts.schedule),
         tuple(kind for kind, part in _learning(objective) if learns(part)),
+        tuple(installed().hook.explain(parts=parts)),
     )
 
 
@@ -84,17 +93,38 @@ def _learning(objective: Objective) -> Iterator[tuple[str, object]]:
 
 def count_parameters(parts: Parts) -> tuple[int | None, str]:
     """(count, "") or (None, why not)."""
+    import torch
+
     if parts.config.denoiser is None:
         return None, "the config names no denoiser"
     if parts.spec is None:
         return None, "the config names no data"
-    network = network_without_memory(parts.config.denoiser, parts.process.signature())
+    with torch.random.fork_rng(devices=[]), _without_normal(), torch.device("meta"):
+        network = parts.config.denoiser.build(parts.process.signature())
     return sum(parameter.numel() for parameter in network.parameters()), ""
+
+
+def _without_normal() -> Any:
+    """Skip ``normal_``: on the meta device it has no effect, and it imports torch._dynamo."""
+    from torch.overrides import TorchFunctionMode
+
+    class WithoutNormal(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        ) -> Any:
+            given = kwargs or {}
+            if getattr(func, "__name__", "") == "normal_":
+                return (*args, *given.values())[0]
+            return func(*args, **given)
+
+    return WithoutNormal()
 
 
 def describe_components(config: Config) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each component the config names: kind -> who supplies it."""
-    for section in (config, config.objective, config.train):
+    whole = attrs.asdict(config, recurse=False).values()
+    inner = [one for one in whole if attrs.has(type(one)) and not isinstance(one, ComponentSpec)]
+    for section in (config, *inner):
         for spec in attrs.asdict(section, recurse=False).values():
             if isinstance(spec, ComponentSpec):
                 yield spec.kind, describe_component(spec)

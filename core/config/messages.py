@@ -8,11 +8,14 @@ import math
 import reprlib
 import types
 from collections.abc import Mapping, MutableMapping, Sequence
+from numbers import Integral
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import attrs
 
+from ..errors import ConfigError
 from .schema import kind_of, options_of
 from .yaml_reader import Trail
 
@@ -34,6 +37,18 @@ def bytes_in_words(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1024
     return f"{size:.3g} TiB"
+
+
+def check_integer(name: str, given: Any, least: int) -> None:
+    """Raise unless ``given`` is an integer of at least ``least``."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
+        raise ConfigError(f"{name}: got {show(given)}; allowed: an integer from {least} on")
+
+
+def check_path(name: str, given: Any) -> None:
+    """Raise unless ``given`` is a path."""
+    if not isinstance(given, str | PathLike) or isinstance(given, bytes):
+        raise ConfigError(f"{name}: got {show(given)}; allowed: a path")
 
 
 def dotted(trail: Trail) -> str:

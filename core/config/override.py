@@ -16,34 +16,44 @@ from typing import Any
 import attrs
 
 from ..errors import ConfigError
+from ..registry.reference import is_reference
 from .messages import dotted, show
 from .reader import OverridePlace
 from .schema import kind_of
 from .spec import ComponentSpec, NotPlainError, to_plain
 from .yaml_reader import Document, Trail, read_yaml
 
-Overrides = Iterable[str] | Mapping[str, Any]
-"""``["train.steps=10"]``, or in Python ``{"train.steps": 10}``."""
+Overrides = Iterable[str | tuple[str, Any]] | Mapping[str, Any]
+"""``["train.steps=10"]``, or in Python ``{"train.steps": 10}`` and ``[("train.steps", 10)]``."""
 
 
-def apply_overrides(document: Document, overrides: Overrides) -> Document:
-    """``document`` with the overrides in it, each known as the place of what it set."""
+def apply_overrides(
+    document: Document, overrides: Overrides, *, keep_options: bool = False
+) -> Document:
+    """``document`` with the overrides in it, each recorded as the place of what it set.
+
+    With ``keep_options`` an override that names a class the document names too, wherever its code
+    is, changes the name and keeps the options.
+    """
     value, places = document.value, dict(document.places)
     for trail, new, place in _parsed(overrides):
+        if keep_options and trail[-1] != "name" and _same_class(new, _at(value, trail)):
+            trail = (*trail, "name")  # noqa: PLW2901  # the options stay
         places = {at: known for at, known in places.items() if at[: len(trail)] != trail}
         value = _set(value, trail, 0, new, place, places)
     return Document(value, places)
 
 
 def _parsed(overrides: Overrides) -> Iterator[tuple[Trail, Any, OverridePlace]]:
-    if isinstance(overrides, str):
-        raise ConfigError(f"overrides are a list of key=value, not the text {overrides!r}")
-    if isinstance(overrides, Mapping):
-        for key, value in overrides.items():
-            place = OverridePlace(f"override {key}")
-            yield _trail(str(key), place), value, place
-        return
-    for text in overrides:
+    if isinstance(overrides, str) or not isinstance(overrides, Iterable):
+        raise ConfigError(f"overrides are a list of key=value, not {show(overrides)}")
+    for text in overrides.items() if isinstance(overrides, Mapping) else overrides:
+        if isinstance(text, tuple):
+            place = OverridePlace(f"override {text[0]}")
+            yield _trail(str(text[0]), place), text[1], place
+            continue
+        if not isinstance(text, str):
+            raise ConfigError(f"an override is key=value, not {show(text)}")
         key, equals, written = text.partition("=")
         place = OverridePlace(f"override {text if len(text) < 80 else text[:77] + '...'}")
         if not equals:
@@ -51,6 +61,23 @@ def _parsed(overrides: Overrides) -> Iterator[tuple[Trail, Any, OverridePlace]]:
         if not written.strip():
             raise ConfigError(f"{place}: no value; {key}=null unsets, {key}='\"\"' is empty text")
         yield _trail(key, place), read_yaml(written, place, numbered=False).value, place
+
+
+def _at(value: Any, trail: Trail) -> Any:
+    """The value at a trail, None where there is none."""
+    for key in trail:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _same_class(new: Any, recorded: Any) -> bool:
+    """Whether a class, or a reference to one, has the name of the class in ``recorded``."""
+    name = recorded.get("name") if isinstance(recorded, Mapping) else recorded
+    if not isinstance(name, str) or not is_reference(name):
+        return False
+    is_code = isinstance(new, str) and is_reference(new)
+    wanted = new.rpartition(":")[2] if is_code else getattr(new, "__name__", None)
+    return bool(wanted == name.rpartition(":")[2])
 
 
 def _trail(key: str, place: str) -> Trail:

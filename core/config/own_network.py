@@ -3,16 +3,14 @@
     denoiser=net                        a torch.nn.Module; it is used and trained as it is
     denoiser=Net                        its class; the weights depend on the config's seed
     denoiser=partial(Net, width=64)     its class, and options of it
-    denoiser=make                       a function that makes one, from the signature if it asks
 
-What a config writes down is where the code is (a module that is in no package by its file, so that
-it is found from any folder) and the options it was made with. What has no place, a lambda or a
-function inside another, can be used and not be written down.
+A config records where the code is (a module that is in no package by its file, so that it is found
+from any folder) and the options. A class that is defined inside a function or another class can be
+used, but not recorded.
 """
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -30,7 +28,7 @@ from .spec import NotPlainError, attributes
 
 @attrs.frozen
 class Own:
-    """A class or function of the user's own, with what was said of its options."""
+    """A class of the user's own, and the options that were given."""
 
     kind: str
     maker: Any
@@ -50,7 +48,7 @@ class Own:
             maker, options = given.func, dict(given.keywords)
             if given.args:
                 raise ConfigError(f"{kind}: name the options of {_called(maker)}: option=value")
-        if inspect.isfunction(maker) or (isinstance(maker, type) and issubclass(maker, theirs)):
+        if isinstance(maker, type) and issubclass(maker, theirs):
             return cls(kind, maker, options)
         return None
 
@@ -58,7 +56,7 @@ class Own:
     def component(self) -> Component | None:
         """Where its code is; None: nowhere that could be named."""
         module = sys.modules.get(self.maker.__module__)
-        if module is None or "<" in self.maker.__qualname__:
+        if module is None or not self.maker.__qualname__.isidentifier():
             return None
         known = installed().name_of(self.kind, self.maker)
         name = known or lasting_name(self.maker)
@@ -73,8 +71,8 @@ class Own:
         what = _called(self.maker)
         if error is None:
             return (
-                f"is {what}, which no other program can find: define it in a module of its own, "
-                "outside of any function"
+                f"is {what}, which no other program can find: define it at the top level of a "
+                "module"
             )
         return (
             f"is an object of {what}, and what it was made with is not known: keep each option "

@@ -22,7 +22,7 @@ import attrs
 from ..errors import ConfigError, ElbowroomError, PluginError, did_you_mean
 from ..registry.components import Registry, installed
 from ..registry.reference import is_reference, name_of
-from ..registry.trust import Origin, Vetting
+from ..registry.trust import Origin
 from .messages import (
     COLLECTIONS,
     MAPPINGS,
@@ -87,7 +87,7 @@ class Reading:
     registry: Registry
     base: Path | None = None  # component files are relative to it; None: the working folder
     places: Mapping[Trail, str] = attrs.Factory(dict)
-    origin: Origin | None = None  # the data is a run's or an export's, perhaps a stranger's
+    origin: Origin | None = None  # the run or export that the data is read from
 
     def checked(self, read: Callable[..., T], *given: Any) -> T:
         """``read(*given)``; what is wrong becomes one error, a line for each problem."""
@@ -222,18 +222,23 @@ class Reading:
         if isinstance(given, Mapping) and "name" not in given:
             wrong(trail, f"got a mapping without 'name'; which {kind} is it?")
         if isinstance(given, Mapping):
-            name_trail = (*trail, "name")
-            name = _scalar(given["name"], str, name_trail)
-            options = {key: item for key, item in given.items() if key != "name"}
-            return self._named(kind, name, options, trail, name_trail)
+            return self._of_mapping(kind, given, trail)
         if kind_of(type(given)) == kind:
             return self._instance(kind, given, trail)
         if (own := Own.of(kind, given)) is not None:
             return self._own(own, trail)
         return _refuse(given, Annotated[Any, kind], trail)
 
+    def _of_mapping(self, kind: str, given: Mapping[Any, Any], trail: Trail) -> ComponentSpec:
+        name_trail = (*trail, "name")
+        options = {key: item for key, item in given.items() if key != "name"}
+        if isinstance(given["name"], type) and (own := Own.of(kind, given["name"])):
+            return self._own(attrs.evolve(own, options=options), trail)
+        name = _scalar(given["name"], str, name_trail)
+        return self._named(kind, name, options, trail, name_trail)
+
     def _own(self, own: Own, trail: Trail) -> ComponentSpec:
-        """A class, function or object that no plugin supplies."""
+        """A class or an object that no plugin supplies."""
         component, plain, why = own.component, None, None
         if own.instance is None:
             options = self.options(own.maker, own.options, trail)
@@ -263,8 +268,12 @@ class Reading:
     ) -> ComponentSpec:
         if not name or not name.isprintable():
             wrong(name_trail, f"got {show(name)}; allowed: the name of a {kind}")
+        typed = isinstance(self._place(name_trail), OverridePlace)
+        origin = None if typed or not is_reference(name) else self.origin
+        if origin is not None and self.registry.registered(kind, name) is None:
+            origin.refuse_code(dotted(trail), name, given)
         try:
-            component = self._find(kind, name, trail, name_trail)
+            component = self._find(kind, name, trail, typed)
             options = self.options(component.load(), given, trail)
         except PluginError as error:
             wrong(name_trail, str(error))
@@ -273,20 +282,18 @@ class Reading:
         resolved = _resolved(name, options, given)
         return ComponentSpec(kind, name, options, component, resolved, dotted(trail))
 
-    def _find(self, kind: str, name: str, trail: Trail, name_trail: Trail) -> Component:
-        overridden = isinstance(self._place(name_trail), OverridePlace)
-        base = None if overridden else self.base  # what is typed is seen from where it is typed
-        if self.origin is None:
-            return self.registry.find(kind, name, base)
-        recorded = None if overridden else self.origin.owners.get(dotted(trail))
-        vetting = Vetting(self.origin, recorded, overridden)
-        return self.registry.find(kind, name, base, vetting=vetting)
+    def _find(self, kind: str, name: str, trail: Trail, typed: bool) -> Component:
+        if typed or self.origin is None:
+            # a file in an override is relative to the working folder
+            return self.registry.find(kind, name, None if typed else self.base)
+        recorded = self.origin.owners.get(dotted(trail))
+        return self.registry.find(kind, name, self.base, recorded=recorded)
 
     def _instance(self, kind: str, instance: Any, trail: Trail) -> ComponentSpec:
         name = name_of(type(instance))
         component = given = None
         with suppress(PluginError):
-            found = self._find(kind, name, trail, trail)
+            found = self.registry.find(kind, name)
             component = found if found.load() is type(instance) else None
         with suppress(NotPlainError, PluginError):
             given = describe_instance(instance)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -22,9 +23,6 @@ import attrs
 
 from ..errors import PluginError
 from ..registry.kinds import KINDS
-
-_KINDS = {kind.contract.replace(":", "."): kind.name for kind in KINDS.values()}
-"""Contract class -> kind; by name, so that asking imports nothing."""
 
 SUPPLIED = frozenset({"signature", "data"})
 
@@ -52,9 +50,19 @@ def kind_of(hint: Any) -> str | None:
     if get_origin(hint) is Annotated and isinstance(said := get_args(hint)[1], str):
         return said if said in KINDS else None
     for base in hint.__mro__ if isinstance(hint, type) else ():
-        if kind := _KINDS.get(f"{base.__module__}.{base.__qualname__}"):
+        contract = f"{base.__module__}:{base.__qualname__}"
+        if base is not object and (kind := _by_contract(len(KINDS)).get(contract)):
             return kind
     return None
+
+
+@lru_cache(1)
+def _by_contract(_: int) -> dict[str, str]:
+    """Contract class -> kind, of what a config names; renewed with each new kind.
+
+    Contracts are compared by name, so that nothing is imported.
+    """
+    return {kind.contract: kind.name for kind in KINDS.values() if kind.name != "section"}
 
 
 def options_of(cls: type[Any]) -> dict[str, Option]:

@@ -19,12 +19,13 @@ and what a run records says all of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import attrs
-from attrs.validators import and_, deep_iterable, ge, gt, le, lt, optional
+from attrs.validators import and_, ge, lt, optional
 
 from ..errors import ConfigError, did_you_mean
 from ..registry.components import Registry, installed
@@ -43,7 +44,6 @@ __all__ = [
     "Config",
     "ObjectiveSection",
     "Preset",
-    "Train",
     "dump_yaml",
     "load_config",
     "named_component",
@@ -52,9 +52,6 @@ __all__ = [
     "to_plain",
 ]
 
-_share: Any = and_(ge(0), le(1))
-_decay: Any = and_(ge(0), lt(1))
-_count_or_none: Any = optional(ge(1))
 _steps: Any = and_(ge(1), lt(2**31 - 1))  # noise is numbered by steps; the last one validates
 
 
@@ -70,47 +67,8 @@ class ObjectiveSection:
 
 
 @attrs.frozen(kw_only=True)
-class Train:
-    """How the network is fitted."""
-
-    steps: int = attrs.field(default=1000, validator=_steps)
-    batch_size: int = attrs.field(default=128, validator=ge(1))  # over all ranks
-    micro_batch: int | None = attrs.field(  # examples a rank works on at once; None: all of its own
-        default=None, validator=_count_or_none
-    )
-    optimiser: Annotated[ComponentSpec, "optimiser"] = attrs.field(
-        factory=lambda: named_component("optimiser", "adamw"), metadata={"default": "adamw"}
-    )
-    learning_rate: float = attrs.field(default=1e-3, validator=gt(0))
-    rate: Annotated[ComponentSpec, "rate_schedule"] = attrs.field(  # after the warm-up
-        factory=lambda: named_component("rate_schedule", "cosine"), metadata={"default": "cosine"}
-    )
-    warmup: int = attrs.field(default=100, validator=ge(0))
-    betas: tuple[float, float] = attrs.field(default=(0.9, 0.99), validator=deep_iterable(_decay))
-    weight_decay: float = attrs.field(default=0.03, validator=ge(0))
-    clip_norm: float | None = attrs.field(default=None, validator=optional(gt(0)))
-    ema: float = attrs.field(default=0.9999, validator=_decay)
-    ema_also: tuple[float, ...] = attrs.field(  # further averages, to be chosen from afterwards
-        default=(), validator=deep_iterable(_decay)
-    )
-    ema_warmup: bool = True  # at step n at most (1 + n) / (10 + n): for short runs
-    label_dropout: float = attrs.field(default=0.0, validator=_share)  # for guidance
-    precision: Literal["float32", "bfloat16"] = "float32"
-    compile: bool = False
-    checkpoint_activations: bool = False
-    parallel: Literal["ddp", "fsdp"] = "ddp"  # with several ranks
-    log_every: int = attrs.field(default=50, validator=ge(1))
-    save_every: int = attrs.field(default=500, validator=ge(1))
-    keep: int = attrs.field(default=2, validator=ge(1))  # checkpoints beside the best one
-    milestones: tuple[int, ...] = attrs.field(  # steps that are saved, kept for good and compared
-        default=(), validator=deep_iterable(ge(1))
-    )
-    evaluate_every: int | None = attrs.field(default=500, validator=_count_or_none)  # None: never
-
-
-@attrs.frozen(kw_only=True)
 class Config:
-    """Every choice of a run; without data, denoiser or sampler it says as much as it says."""
+    """The sections of core. :func:`config_class` adds those of plugins (``train``)."""
 
     data: Annotated[ComponentSpec, "dataset"] | None = None
     process: Annotated[ComponentSpec, "process"]
@@ -119,8 +77,22 @@ class Config:
     denoiser: Annotated[ComponentSpec, "denoiser"] | None = None
     objective: ObjectiveSection = attrs.field(metadata={"default": {}})
     sampler: Annotated[ComponentSpec, "sampler"] | None = None
-    train: Train = attrs.field(factory=Train, metadata={"default": {}})
     seed: int = attrs.field(default=0, validator=[ge(0), lt(2**64)])
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # sections of plugins
+            ...
+
+
+@lru_cache(8)
+def config_class(registry: Registry) -> type[Config]:
+    """The config with a section for each component of kind ``section``."""
+    sections = {
+        name: attrs.field(type=found.load(), metadata={"default": {}})
+        for name, found in registry.components("section").items()
+    }
+    return attrs.make_class("Config", sections, bases=(Config,), frozen=True, kw_only=True)
 
 
 Source: TypeAlias = str | PathLike[str] | Mapping[str, Any] | Config
@@ -137,14 +109,14 @@ def load_config(
     """The config of a file, of a preset's name, of a mapping or of another config, and overrides.
 
     A text is a preset's name before it is a file: write ``./digits`` for a file of that name.
-    When a run or an export is loaded, ``origin`` says who supplied each component then and what of
-    the code it names may be executed; all else is the user's own word.
+    A run or an export has an ``origin``: code that it names is refused (elbowroom.registry.trust).
+    There an override that names the recorded class keeps its recorded options.
     """
     registry = registry or installed()
     document, base = _document(source, registry)
-    document = apply_overrides(document, overrides)
+    document = apply_overrides(document, overrides, keep_options=origin is not None)
     reading = Reading(registry, base, document.places, origin)
-    config: Config = reading.checked(reading.section, Config, document.value, ())
+    config: Config = reading.checked(reading.section, config_class(registry), document.value, ())
     return config
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..errors import ConfigError, ElbowroomError
+from ..errors import ConfigError, ElbowroomError, is_allocation_failure
 from ..registry.components import installed
 from ..registry.reference import name_of
-from .messages import reason
+from .messages import reason, show
 from .schema import kind_of, options_of, takes_what_is_supplied
 
 if TYPE_CHECKING:
@@ -58,8 +58,20 @@ class ComponentSpec:
             return self.cls(*supplied, **options)
         except ElbowroomError:
             raise
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RuntimeError, MemoryError, OverflowError) as error:
+            if is_allocation_failure(error):
+                raise ConfigError(
+                    f"{self.path}: not enough memory for {self.kind} '{self.name}' with "
+                    f"{self._sizes(options)}"
+                ) from error
+            if isinstance(error, RuntimeError):
+                raise
             raise ConfigError(f"{self.path}: {self.kind} '{self.name}': {reason(error)}") from error
+
+    def _sizes(self, options: Mapping[str, Any]) -> str:
+        """The options that decide how large it is."""
+        numbers = [f"{k}={show(v)}" for k, v in options.items() if type(v) in (int, list, tuple)]
+        return ", ".join(numbers) or "its options"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ComponentSpec):
@@ -124,8 +136,8 @@ def to_plain(value: Any) -> Any:  # noqa: PLR0911  # one answer for each type
 def describe_instance(instance: Any) -> dict[str, Any]:
     """A component made in Python, as a config would name it."""
     cls = type(instance)
-    if "<locals>" in cls.__qualname__:
-        raise NotPlainError(f"{cls.__qualname__}, defined inside a function")
+    if not cls.__qualname__.isidentifier():
+        raise NotPlainError(f"{cls.__qualname__}, defined inside a function or class")
     kind = kind_of(cls)
     known = None if kind is None else installed().name_of(kind, cls)
     return {"name": known or name_of(cls), **attributes(instance)}

@@ -3,8 +3,8 @@
     1e-3  is a number        no, on, off, yes  are text        2024-01-01  is text
     0o17  is fifteen         only true and false are booleans
 
-Refused: duplicate keys, tags, more than one document, keys that are not words or whole numbers,
-and anything too large or too deep to have been written by hand (an alias counts as a copy).
+Refused: duplicate keys, tags of other types, more than one document, and keys that are not words or
+whole numbers. An alias is a copy.
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ from ..errors import ConfigError
 Trail = tuple["str | int", ...]
 """The way to a value: ``("train", "betas", 1)``."""
 
-MAX_BYTES = 2**20
-MAX_DEPTH = 32
-MAX_VALUES = 20_000
-
 _TAG = "tag:yaml.org,2002:"
 _CORE = {
     "null": r"~|null|Null|NULL|",
@@ -36,6 +32,7 @@ _CORE = {
 }
 """What an unquoted scalar means; all else is text."""
 
+_PLAIN = {*_CORE, "str", "seq", "map"}
 _RESOLVERS = {None: [(_TAG + name, re.compile(rf"({form})\Z")) for name, form in _CORE.items()]}
 
 
@@ -52,15 +49,12 @@ def read_file(path: Path) -> str:
     try:
         if path.is_dir():
             raise ConfigError(f"{path} is a directory; a config is a YAML file")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = path.read_bytes()
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a null character
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"cannot read {path}: {reason}") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"{path} is larger than 1 MiB: it is not a config")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -84,8 +78,6 @@ def read_yaml(text: str, name: str, *, numbered: bool = True) -> Document:
 
     An empty text is null.
     """
-    if len(text) > MAX_BYTES:
-        raise ConfigError(f"{name} is larger than 1 MiB: it is not a config")
     if not is_utf8(text):
         raise ConfigError(f"{name} is not UTF-8 text")
     reading = _Reading(name, numbered)
@@ -99,6 +91,8 @@ def read_yaml(text: str, name: str, *, numbered: bool = True) -> Document:
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{name}: not YAML: {reason}") from None
+    except RecursionError:
+        raise ConfigError(f"{name}: nested too deep") from None
 
 
 def write_yaml(value: Any) -> str:
@@ -118,32 +112,11 @@ class _Reading:
     name: str
     numbered: bool
     places: dict[Trail, str] = attrs.Factory(dict)
-    size: int = 0
 
     def document(self, text: str) -> Any:
         self.places[()] = self.name
-        self.scan(text)
         root = yaml.compose(text, Loader=_Loader)
-        self.size = 0
         return None if root is None else self.value(root, ())
-
-    def scan(self, text: str) -> None:
-        """Refuse tags, and what is too deep or too large to be composed."""
-        depth = 0
-        for event in yaml.parse(text, Loader=_Loader):
-            if tag := getattr(event, "tag", None):
-                self.refuse(event, f"a tag ('{tag}'); a config has plain values only")
-            if isinstance(event, yaml.NodeEvent):
-                self.count(event, depth)
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-
-    def count(self, at: Any, depth: int) -> None:
-        self.size += 1
-        if self.size > MAX_VALUES:
-            self.refuse(at, f"more than {MAX_VALUES} values: it is not a config")
-        if depth > MAX_DEPTH:
-            self.refuse(at, f"nested more than {MAX_DEPTH} deep: it is not a config")
 
     def place(self, at: Any) -> str:
         return f"{self.name}:{at.start_mark.line + 1}" if self.numbered else self.name
@@ -152,7 +125,8 @@ class _Reading:
         raise ConfigError(f"{self.place(at)}: {problem}")
 
     def value(self, node: Any, trail: Trail) -> Any:
-        self.count(node, len(trail))
+        if node.tag.removeprefix(_TAG) not in _PLAIN:
+            self.refuse(node, f"a tag ('{node.tag}'); a config has plain values only")
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node)
         if isinstance(node, yaml.SequenceNode):
@@ -183,12 +157,12 @@ class _Reading:
             return None
         if kind == "bool":
             return text in ("true", "True", "TRUE")
-        if kind == "float":
-            return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         try:
+            if kind == "float":
+                return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
             return int(text, 0 if text[:2] in ("0o", "0x") else 10) if kind == "int" else text
-        except ValueError:  # Python reads no integer of thousands of digits
-            self.refuse(node, f"a number of {len(text)} digits")
+        except ValueError:  # a wrong tag, or an integer of thousands of digits
+            self.refuse(node, f"'{text[:40]}' cannot be read as a number")
 
 
 class _Dumper(yaml.SafeDumper):

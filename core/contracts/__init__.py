@@ -1,1 +1,5 @@
 """Contracts: what a plugin can be, and the values that contracts exchange."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

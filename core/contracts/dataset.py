@@ -54,7 +54,7 @@ class DataSpec:
 
     @classmethod
     def recorded(cls, record: Mapping[str, Any]) -> DataSpec:
-        """What ``attrs.asdict`` wrote down, now or before classes and values had names."""
+        """The inverse of ``attrs.asdict``, after JSON; absent names are None."""
         names, tokens = (
             None if (given := record.get(key)) is None else tuple(map(str, given))
             for key in ("names", "tokens")
@@ -168,15 +168,6 @@ class Dataset(ABC):
     @abstractmethod
     def split(self, name: str) -> Split:
         """``train``, ``validation`` or ``test``; each always the same examples."""
-
-    def distribution(self) -> tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor] | None:
-        """Every state [S, *shape] and its probability [S] float64, where they are known.
-
-        Of data with labels also the label [S] of each: a state that may have several labels is
-        there once for each, with the probability of both. Without it nothing is known of x given
-        its label, and what asks for that does not use it.
-        """
-        return None
 
     def units(self, split: str) -> Mapping[str, float]:
         """Other units that bits are counted by: name -> how many an example has, on average."""

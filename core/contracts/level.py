@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ..errors import DataError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -72,6 +74,20 @@ class Level:
         """The same level shaped to broadcast against ``x`` [B, *D], in ``dtype`` if given."""
 
         return self._map(lambda value: broadcast_over(value, x, dtype))
+
+    def aligned(self, x: Tensor) -> Level:
+        """The level with its batch dimension aligned to that of ``x`` [B, *D].
+
+        Broadcasting would align a level [B] with the *last* dimension of x.
+        """
+        if not 0 < self.log_snr.ndim < x.ndim:
+            return self
+        if len(self.log_snr) not in {1, len(x)}:
+            raise DataError(
+                f"a level of shape {list(self.log_snr.shape)} for data of shape {list(x.shape)}: "
+                f"give one level, or one per example [{len(x)}]"
+            )
+        return self.over(x)
 
     def select(self, index: Tensor | slice | int) -> Level:
         """The levels of some of the samples; one level for all stays that."""

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
 
-from ..errors import DataError, ElbowroomError
+from ..errors import DataError, ElbowroomError, IncompatibleError
 from .dataset import DataSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from torch import Tensor
     from typing_extensions import Self
@@ -39,13 +39,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Signature:
-    """What a denoiser eats and says; ``None`` states mean real values."""
+    """Input and output spaces of a denoiser; ``None`` states mean real values."""
 
     shape: tuple[int, ...]  # (H, W, C) or (N,)
     in_states: int | None
     out_states: int | None
     classes: int | None
     needs_level: bool  # must the network be told lambda?
+    text: bool = False  # windows of a text: the same token may be at any position
 
 
 @attrs.frozen(eq=False)
@@ -71,6 +72,14 @@ class Step:
         assert self.count is not None, "these samples are at different steps"
         return (self.number + 1) / self.count
 
+    def aligned(self, z: Tensor) -> Step:
+        """The step with the batch dimension of its levels aligned to that of ``z``."""
+        levels = (self.level, self.to, self.start)
+        level, to, start = (one.aligned(z) for one in levels)
+        if (level, to, start) == levels:
+            return self
+        return attrs.evolve(self, level=level, to=to, start=start)
+
 
 class Absorbing(Protocol):
     """What the trait ``absorbing`` promises: one state that means *hidden*."""
@@ -82,7 +91,12 @@ class Absorbing(Protocol):
 
 @attrs.frozen
 class Process(ABC):
-    """How data becomes noise; see the module's text for the laws it must keep."""
+    """How data becomes noise; see the module's text for the laws it must keep.
+
+    A level given to any of its methods is one for all examples, or one per example [B]: a method
+    begins with ``level = level.aligned(x)``, as broadcasting would align [B] with the last
+    dimension of x.
+    """
 
     traits: ClassVar[frozenset[str]] = frozenset()
     """What samplers may ask for: ``real`` or ``categorical``, ``absorbing``, ..."""
@@ -121,25 +135,15 @@ class Process(ABC):
         """What is worth knowing before a model of the bound data is trained along this schedule."""
         return ()
 
-    # -- the space z lives in
+    # -- to train and sample: these seven are enough
 
     @abstractmethod
     def signature(self) -> Signature:
-        """What a denoiser for the bound data must eat and say."""
+        """Input and output spaces of a denoiser for the bound data."""
 
     @abstractmethod
     def encode(self, x: Tensor) -> Tensor:
-        """Integers of the data set -> the process's own space."""
-
-    @abstractmethod
-    def decode(self, z: Tensor, prediction: Any | None, level: Level, noise: Noise) -> Tensor:
-        """The end of a sampler's path -> integers; ``prediction`` where one was asked for."""
-
-    def needs_last_look(self, z: Tensor) -> Tensor:
-        """[B] which samples need one more prediction to be decoded (default: none)."""
-        return z.new_zeros(len(z)).bool()
-
-    # -- forwards
+        """Integers of the data set -> the process's own space, element by element."""
 
     @abstractmethod
     def prior(self, noise: Noise) -> Tensor:
@@ -150,81 +154,92 @@ class Process(ABC):
         """z ~ q(z | x) at the level."""
 
     @abstractmethod
-    def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
-        """[B] log q(z | x) at the level, in nats: what exact posteriors are made of."""
-
-    # -- the bound
-
-    @abstractmethod
-    def price(self, log_snr: Tensor) -> Tensor:
-        """What the bound charges for the plain loss, per unit of lambda."""
-
-    @abstractmethod
-    def step_price(self, log_snr: Tensor, to: Tensor) -> Tensor:
-        """The same for a whole step from ``log_snr`` up to ``to``."""
-
-    def network_input(self, z: Tensor, level: Level) -> Tensor:
-        """What the network sees of z (input scaling; default: z itself)."""
-        return z
-
-    @abstractmethod
     def read(self, output: Tensor, z: Tensor, level: Level) -> Any:
-        """What the network's output means: a prediction."""
-
-    def within_range(self, prediction: Any) -> Any:
-        """The prediction, what it expects moved into the data's range (default: it is there)."""
-        return prediction
+        """The prediction that the network's output stands for."""
 
     @abstractmethod
     def plain_loss(self, x: Tensor, z: Tensor, prediction: Any, level: Level) -> Tensor:
-        """[B, *D], zero where nothing is asked."""
-
-    @abstractmethod
-    def units(self, z: Tensor) -> Tensor:
-        """[B] how many elements were asked for: hidden tokens, or dimensions."""
-
-    def step_kl(self, x: Tensor, z: Tensor, prediction: Any, level: Level, to: Level) -> Tensor:
-        """[B] KL(q(z_s | z_t, x) || p(z_s | z_t)) in nats."""
-        plain = self.plain_loss(x, z, prediction, level)
-        return (self.step_price(level.log_snr, to.log_snr) * plain).flatten(1).sum(1)
-
-    @abstractmethod
-    def prior_kl(self, x: Tensor, level: Level) -> Tensor:
-        """[B] KL(q(z_1 | x) || p(z_1)) in nats, at the schedule's last level."""
-
-    @abstractmethod
-    def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
-        """[B] E[-log p(x | z_0)] in nats (or an unbiased draw of it), at the first level."""
-
-    def boundary_slopes(
-        self, x: Tensor, low: Level, high: Level, noise: Noise
-    ) -> tuple[Tensor, Tensor]:
-        """[B] d prior_kl / d lambda at ``low``, and of the reconstruction at ``high``.
-
-        Ends of a schedule that are learned follow them. By default they are differentiated; give
-        them where that makes a device wait.
-        """
-        import torch
-
-        from .level import Level
-
-        def slope(level: Level, term: Callable[[Level], Tensor]) -> Tensor:
-            with torch.enable_grad():
-                shape = (len(x), *(1,) * (x.ndim - 1))
-                log_snr = level.log_snr.detach().expand(shape).clone().requires_grad_()
-                (found,) = torch.autograd.grad(term(Level.at(log_snr, self)).sum(), log_snr)
-            return found.flatten(1).sum(1)
-
-        return (
-            slope(low, lambda level: self.prior_kl(x, level)),
-            slope(high, lambda level: self.reconstruction(x, level, noise)),
-        )
-
-    # -- backwards
+        """[B, *D], zero where nothing is predicted."""
 
     @abstractmethod
     def reverse(self, z: Tensor, prediction: Any, step: Step, noise: Noise) -> Tensor:
         """One ancestral draw from p(z_s | z_t)."""
+
+    # -- with defaults
+
+    def price(self, log_snr: Tensor) -> Tensor:
+        """The factor of the plain loss in the bound, per unit of lambda (default: 1)."""
+        import torch
+
+        return torch.ones_like(log_snr)
+
+    def units(self, z: Tensor) -> Tensor:
+        """[B] number of predicted elements per example (default: all)."""
+        return z.new_full((len(z),), z[0].numel())
+
+    def network_input(self, z: Tensor, level: Level) -> Tensor:
+        """The network's input for z (input scaling; default: z itself)."""
+        return z
+
+    def decode(self, z: Tensor, prediction: Any | None, level: Level, noise: Noise) -> Tensor:
+        """The end of a sampler's path -> integers; ``prediction`` where one was requested.
+
+        Default: z itself where it is categorical, else the integer whose encoding is nearest to
+        the predicted x, or to z without a prediction.
+        """
+        import torch
+
+        if self.signature().in_states is not None:
+            return z
+        x = z if prediction is None else prediction.x
+        values = self.encode(torch.arange(self.data.levels, device=z.device)).to(x.dtype)
+        return (x.unsqueeze(-1) - values).abs().argmin(-1)
+
+    # -- the likelihood: for bits/dim, discrete time and exact posteriors
+
+    @property
+    def has_likelihood(self) -> bool:
+        """Whether the process defines ``prior_kl`` and ``reconstruction``."""
+        own = (type(self).prior_kl, type(self).reconstruction)
+        return own[0] is not Process.prior_kl and own[1] is not Process.reconstruction
+
+    def prior_kl(self, x: Tensor, level: Level) -> Tensor:
+        """[B] KL(q(z_1 | x) || p(z_1)) in nats, at the schedule's last level."""
+        raise self._undefined("prior_kl")
+
+    def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        """[B] E[-log p(x | z_0)] in nats (or an unbiased draw of it), at the first level."""
+        raise self._undefined("reconstruction")
+
+    def step_price(self, log_snr: Tensor, to: Tensor) -> Tensor:
+        """As ``price``, for a whole step from ``log_snr`` up to ``to``."""
+        raise self._undefined("step_price")
+
+    def step_kl(self, x: Tensor, z: Tensor, prediction: Any, level: Level, to: Level) -> Tensor:
+        """[B] KL(q(z_s | z_t, x) || p(z_s | z_t)) in nats."""
+        level, to = level.aligned(x), to.aligned(x)
+        plain = self.plain_loss(x, z, prediction, level)
+        return (self.step_price(level.log_snr, to.log_snr) * plain).flatten(1).sum(1)
+
+    def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
+        """[B] log q(z | x) at the level, in nats: exact posteriors are made of it."""
+        raise self._undefined("log_likelihood")
+
+    def _undefined(self, method: str) -> IncompatibleError:
+        return IncompatibleError(
+            f"process {type(self).__name__} does not define {method}, which this needs"
+        )
+
+    # -- hints for samplers
+
+    def needs_last_look(self, z: Tensor) -> Tensor:
+        """[B] which samples need one more prediction to be decoded (default: real ones)."""
+        last = self.signature().in_states is None
+        return z.new_full((len(z),), last).bool()
+
+    def within_range(self, prediction: Any) -> Any:
+        """The prediction, clipped to the data's range (default: unchanged)."""
+        return prediction
 
     def active_steps(self, levels: Level, noise: Noise) -> Tensor:
         """[B, T] which steps of a grid of T + 1 levels can change a sample (default: all)."""

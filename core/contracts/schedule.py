@@ -26,15 +26,6 @@ class Schedule(ABC):
     def log_snr(self, t: Tensor) -> Tensor:
         """lambda(t), elementwise, in the precision of ``t``."""
 
-    @property
-    def learned_ends(self) -> Tensor | None:
-        """[2] lambda at t = 1 and at t = 0, if training moves them; None: they stay.
-
-        The bound moves them, never the loss at some time between (``log_snr`` and ``rate`` do not
-        pass gradients on to them).
-        """
-        return None
-
     def rate(self, t: Tensor) -> Tensor:
         """-lambda'(t) >= 0."""
         import torch

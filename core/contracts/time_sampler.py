@@ -9,7 +9,7 @@ Stratified uniforms u_i = (u_0 + i/B) mod 1 cover the global batch evenly, with 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,22 +17,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..randomness.noise import Noise
-    from .schedule import Schedule
 
 
 class TimeSampler(ABC):
     """Draws times with their density."""
 
-    paired: ClassVar[bool] = False
-    """Whether every two examples of a training batch are one, seen with mirrored noise."""
-
     @abstractmethod
     def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
         """(t, density), each [B] float64, for the samples of ``noise``."""
-
-    def for_schedule(self, schedule: Schedule) -> TimeSampler:
-        """A form that knows which schedule its times belong to (default: itself)."""
-        return self
 
     def prepare(self, plain_weight: Callable[[Tensor], Tensor]) -> TimeSampler:
         """A form that knows the weight on the plain loss at each t (default: itself)."""

@@ -1,6 +1,6 @@
 """Any torch data set of integers as a data set: ``er.assemble(data=mine, ...)``.
 
-    mine[i] -> (x, y) or x      x integers [*shape], channels last; y a label
+    mine[i] -> (x, y), (x,) or x      x integers [*shape], channels last; y a label
 
 How many values and classes there are is found in one pass over all examples unless it is said. The
 splits that are not given are carved out of train: a tenth each, the same on every machine.
@@ -85,11 +85,13 @@ def _example(given: Any) -> tuple[Any, Any]:
     """x [*shape] and y [], int64."""
     import torch
 
-    x, y = given if isinstance(given, tuple | list) else (given, None)
+    parts = tuple(given) if isinstance(given, tuple | list) else (given,)
+    x, y = (*parts, None) if len(parts) == 1 else parts
     values = torch.as_tensor(x)
     if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
         raise ElbowroomError(
-            f"data: an example is {values.dtype}, and integers 0 .. levels-1 are due, channels last"
+            f"data: an example is {values.dtype}. Data are integers 0 to levels-1, channels last: "
+            "images x of 0 .. 1 become (x * 255).round() as uint8"
         )
     return values.long(), None if y is None else torch.as_tensor(y).long()
 

@@ -6,7 +6,7 @@ The training loss of one example at a time t drawn with density p(t) is, for eve
 
 and w = 1 is the ELBO. Theorem 2 of Shi & Titsias: the objective is a weighted sum of improved
 variational bounds if and only if w is non-negative and does not fall with t. The certificate
-(:mod:`elbowroom.certificate.certificate`) says whether it is one.
+(:mod:`elbowroom.plugins.paper.certificate`) says whether it is one.
 
 A weighting that reads only ``level.log_snr`` means the same under every schedule.
 """
@@ -56,11 +56,6 @@ class Weighting(ABC):
         With ``steps`` time is discrete: w is asked at i/steps alone (``Level.of_step``).
         """
         return self
-
-    def prepared(self, schedule: Schedule, process: Process, steps: int | None = None) -> Weighting:
-        """:meth:`prepare`; in continuous time also where an author's knows no ``steps`` yet."""
-        discrete = () if steps is None else (steps,)
-        return self.prepare(schedule, process, *discrete)
 
 
 def check_within_reach(weighting: Weighting) -> None:

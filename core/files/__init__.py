@@ -1,1 +1,5 @@
 """Files: atomic writes, and the user's folders for caches and state."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

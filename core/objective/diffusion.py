@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import torch
 from torch import Tensor, nn
 
@@ -17,10 +18,22 @@ from ..contracts.level import Level
 from ..contracts.process import Process, check_examples
 from ..contracts.sampler import Sampler, Samples
 from ..contracts.schedule import Schedule
+from ..contracts.time_sampler import TimeSampler
+from ..errors import DataError
 from ..randomness.noise import Noise
 from .classifier_free import ClassifierFree
-from .learned_schedule import follow_the_bound, looked_at_the_ends
 from .loss import Bound, Losses, Objective, bound
+
+
+@attrs.frozen(eq=False)
+class Denoised:
+    """A model's prediction for data corrupted to a given time; see :meth:`Diffusion.denoise`."""
+
+    level: Level  # broadcasts against z
+    z: Tensor  # [B, *D] the corrupted data
+    prediction: Any  # RealPrediction (``x``, ``eps``, ...) or CategoricalPrediction (``logits``)
+    loss: Tensor  # [B] the training loss at this time, in nats
+    elbo: Tensor  # [B] the integrand of the bound at this time, in nats
 
 
 class Diffusion(nn.Module):
@@ -37,7 +50,6 @@ class Diffusion(nn.Module):
         learned = {  # what they learn is trained and saved with the rest
             "weighting": objective.weighting,
             "times": objective.times,
-            "learned_schedule": objective.schedule,
         }
         for name, part in learned.items():
             if isinstance(part, nn.Module):
@@ -90,31 +102,13 @@ class Diffusion(nn.Module):
         Without ``noise`` it is drawn by torch's own generator: ``torch.manual_seed`` decides.
         """
         noise = Noise.drawn(len(x), x.device) if noise is None else noise
-        encoded = self.encode(x)
         return self.objective(
             lambda z, level: self.predict(z, level, cond),
-            encoded,
+            self.encode(x),
             noise,
             mean_over_ranks,
             shares,
-            self._move_ends(encoded, cond, noise),
         )
-
-    def _move_ends(self, x: Tensor, cond: Tensor | None, noise: Noise) -> Tensor | None:
-        """[B] what lets the schedule's ends follow the bound; None where they stay."""
-        ends = self.schedule.learned_ends
-        if ends is None or not ends.requires_grad:
-            return None
-        rows, counts = looked_at_the_ends(noise)
-        labels = None if cond is None else cond[rows]
-        moves = follow_the_bound(
-            ends,
-            self.process,
-            lambda z, level: self.predict(z, level, labels),
-            x[rows],
-            noise.select(rows),
-        )
-        return moves.new_zeros(len(x)).index_add(0, rows, counts * moves)
 
     @torch.no_grad()
     def bound(
@@ -131,11 +125,42 @@ class Diffusion(nn.Module):
         )
 
     @torch.no_grad()
+    def denoise(
+        self, x: Tensor, t: float | Tensor = 0.5, cond: Tensor | None = None, *, seed: int = 0
+    ) -> Denoised:
+        """Corrupt integers x [B, *D] to time ``t`` (one, or one per example) and predict them.
+
+        Time 0 is the data, time 1 the noise. The same ``seed`` draws the same noise.
+        """
+        times = torch.as_tensor(t, dtype=torch.float64, device=x.device).expand(len(x))
+        if not bool(((times >= 0) & (times <= 1)).all()):
+            raise DataError(f"t={t}: a time is within 0 (data) and 1 (noise)")
+        found: list[tuple[Level, Tensor, Any]] = []
+
+        def predict(z: Tensor, level: Level) -> Any:
+            found.append((level, z, self.predict(z, level, cond)))
+            return found[0][2]
+
+        objective = attrs.evolve(self.objective, times=_FixedTimes(times))
+        losses = objective(predict, self.encode(x), Noise.of(seed, len(x), device=x.device))
+        return Denoised(*found[0], losses.per_example, losses.elbo)
+
+    @torch.no_grad()
     def sample(self, noise: Noise, cond: Tensor | None = None) -> Samples:
         """Integers drawn by the model's sampler."""
         if self.sampler is None:
             raise RuntimeError("this model has no sampler: name one in its config")
         return self.sampler.sample(self, noise, cond)
+
+
+class _FixedTimes(TimeSampler):
+    """Given times, each with density 1."""
+
+    def __init__(self, t: Tensor) -> None:
+        self._t = t
+
+    def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
+        return self._t, torch.ones_like(self._t)
 
 
 @torch.no_grad()

@@ -25,7 +25,6 @@ from ..contracts.schedule import Schedule
 from ..contracts.time_sampler import TimeSampler, stratified
 from ..contracts.weighting import Weighting, positions_of
 from ..randomness.noise import Noise
-from .learned_schedule import check_learned_schedule, train_for_second_moment
 
 Predict = Callable[[Tensor, Level], Any]
 """(z, level) -> prediction: a network as the process reads it, its condition included."""
@@ -66,11 +65,10 @@ class Objective:
         **options: Any,
     ) -> Objective:
         """An objective whose weighting and time sampler know what they are used with."""
-        weighting = weighting.prepared(schedule, process, options.get("steps"))
+        weighting = weighting.prepare(schedule, process, options.get("steps"))
         positions_of(weighting, process)  # they must fit the data
         objective = cls(process, schedule, weighting, times, **options)
-        check_learned_schedule(objective)
-        ready = times.for_schedule(schedule).prepare(objective.plain_weight)
+        ready = times.prepare(objective.plain_weight)
         return attrs.evolve(objective, times=ready)
 
     def level(self, t: Tensor) -> Level:
@@ -91,12 +89,11 @@ class Objective:
         noise: Noise,
         mean_over_ranks: Callable[[Tensor], Tensor] = lambda value: value,
         shares: Tensor | None = None,
-        beside: Tensor | None = None,
     ) -> Losses:
         """The losses of encoded data ``x`` [B, *D] at times drawn from ``noise``.
 
         Of examples that are only a part of their batch, ``shares`` [B] are what its normaliser says
-        of the whole of it. ``beside`` [B] is added to the losses of the examples.
+        of the whole of it.
         """
         t, density = self.times.draw(noise)
         exact = self.level(t)  # [B] float64
@@ -113,10 +110,6 @@ class Objective:
         positions = self.weighting.over_positions(tuple(x.shape[1:]))
         counted = plain if positions is None else plain * positions.to(plain)
         losses = total(weight, counted) + penalty
-        if beside is not None:
-            losses = losses + beside.to(losses.dtype)
-        if exact.log_snr.requires_grad:
-            train_for_second_moment(exact, losses / plain[0].numel())
         if shares is None:
             loss = self.normaliser(losses, self.process.units(z), mean_over_ranks)
         else:

@@ -46,7 +46,6 @@ class Noise:
     positions: Tensor  # [B] int64
     total: int
     step: int | Tensor = 0
-    mirrored: Tensor | None = None  # [B] bool: whose uniforms are 1 - u, and normals -e
 
     @classmethod
     def of(
@@ -79,20 +78,6 @@ class Noise:
     def device(self) -> torch.device:
         return self.positions.device
 
-    def in_pairs(self) -> Noise:
-        """The source whose samples 2i and 2i + 1 share a stream, mirrored for the second."""
-        return attrs.evolve(
-            self,
-            positions=self.positions // 2,
-            total=self.total // 2,
-            mirrored=self.positions % 2 == 1,
-        )
-
-    @property
-    def unmirrored(self) -> Noise:
-        """The same streams as they are: what pairs share."""
-        return attrs.evolve(self, mirrored=None)
-
     def at(self, step: int | Tensor) -> Noise:
         """The same samples at another step."""
         return attrs.evolve(self, step=step)
@@ -100,8 +85,7 @@ class Noise:
     def select(self, index: Tensor | slice) -> Noise:
         """The source of some of the samples; their numbers do not change."""
         step = self.step if isinstance(self.step, int) else self.step[index]
-        mirrored = None if self.mirrored is None else self.mirrored[index]
-        return attrs.evolve(self, positions=self.positions[index], step=step, mirrored=mirrored)
+        return attrs.evolve(self, positions=self.positions[index], step=step)
 
     def uniform(
         self, label: str, shape: Sequence[int] = (), dtype: torch.dtype | None = None
@@ -111,11 +95,9 @@ class Noise:
 
         if dtype is None or dtype == torch.float64:
             a, b = self._words(label, shape, per_element=2)
-            u = ((a >> 6 << 26 | b >> 6).double() + 0.5) * 2.0**-52
-        else:
-            (a,) = self._words(label, shape, per_element=1)
-            u = ((a >> 9).to(torch.float32) + 0.5).mul_(2.0**-23).to(dtype)
-        return u if self.mirrored is None else self._mirror(1 - u, u)
+            return ((a >> 6 << 26 | b >> 6).double() + 0.5) * 2.0**-52
+        (a,) = self._words(label, shape, per_element=1)
+        return ((a >> 9).to(torch.float32) + 0.5).mul_(2.0**-23).to(dtype)
 
     def normal(
         self, label: str, shape: Sequence[int] = (), dtype: torch.dtype | None = None
@@ -126,8 +108,7 @@ class Noise:
         a, b = self._words(label, shape, per_element=2)
         radius = ((a.double() + 0.5) * 2.0**-32).log_().mul_(-2).sqrt_()
         angle = (b.double() + 0.5).mul_(2 * torch.pi * 2.0**-32)
-        e = (radius * angle.cos_()).to(dtype or torch.float32)
-        return e if self.mirrored is None else self._mirror(-e, e)
+        return (radius * angle.cos_()).to(dtype or torch.float32)
 
     def integers(self, label: str, high: int, shape: Sequence[int] = ()) -> Tensor:
         """Uniform on 0 .. high-1, [B, *shape] int64."""
@@ -139,10 +120,6 @@ class Noise:
             raise TypeError("a number shared by the batch needs one step for the whole batch")
         a, b, _, _ = philox((0, _SHARED, self.step, _label_word(label)), self._key)
         return ((a >> 6 << 26 | b >> 6) + 0.5) * 2.0**-52
-
-    def _mirror(self, image: Tensor, value: Tensor) -> Tensor:
-        assert self.mirrored is not None
-        return image.where(self.mirrored.reshape(-1, *(1,) * (value.ndim - 1)), value)
 
     @property
     def _key(self) -> tuple[int, int]:

@@ -1,5 +1,5 @@
 """The registry: hooks, plugins, and the components they supply."""
 
-from elbowroom.registry.moved import old_names
+import lazy_loader
 
-__getattr__ = old_names(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

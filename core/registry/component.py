@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from ..errors import PluginError
-from .importing import UserInterrupt, importing
+from .importing import importing
 from .kinds import KINDS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -28,6 +28,11 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 """``module:Class``, both perhaps dotted."""
+
+
+_LINE = str.isprintable
+_RECORDED = dict.fromkeys(("distribution", "version"), re.compile(r"[\w.+!-]*\w").fullmatch)
+"""What may be recorded of an owner: it is shown, and becomes a line of a requirements.txt."""
 
 
 @attrs.frozen
@@ -48,22 +53,21 @@ class Owner:
             words.append(f"{self.path} (sha256 {(self.sha256 or '')[:12]})")
         return ", ".join(words) or "nobody known"
 
-    @property
-    def full(self) -> str:
-        """The same with the whole hash, for whoever must decide."""
-        if self.path is None:
-            return str(self)
-        return f"{self.path} (sha256 {self.sha256})"
-
     def record(self) -> dict[str, str]:
         """What a run keeps of it, as plain JSON; :meth:`of_record` reads it back."""
         return attrs.asdict(self, filter=lambda _, value: value is not None)
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Owner:
-        """The owner a run recorded; fields of a later version are ignored."""
+        """The owner a run recorded; unknown fields and impossible values are ignored."""
         known = {field.name for field in attrs.fields(cls)}
-        return cls(**{key: str(value) for key, value in record.items() if key in known})
+        return cls(
+            **{
+                key: value
+                for key, value in record.items()
+                if key in known and isinstance(value, str) and _RECORDED.get(key, _LINE)(value)
+            }
+        )
 
 
 @attrs.frozen
@@ -87,9 +91,9 @@ class Component:
         found = self.target
         if isinstance(found, str):
             try:
-                with importing(self._described):
+                with importing():
                     found = import_target(found)
-            except UserInterrupt:
+            except KeyboardInterrupt:
                 raise
             except BaseException as error:  # whatever it is, it is this component's
                 raise PluginError(
@@ -103,8 +107,6 @@ class Component:
             if not inspect.isfunction(found):
                 raise PluginError(f"{self._described()} must be a function, not {found!r}")
             return found
-        if kind is not None and kind.also and inspect.isfunction(found):
-            return found  # it makes one
         if not isinstance(found, type):
             raise PluginError(f"{self._described()} must be a class, not {found!r}")
         if kind is not None:

@@ -27,9 +27,8 @@ from .component import Component, Owner
 from .discovery import allowed, announcements, normalised
 from .hooks import Hooks
 from .kinds import KINDS
-from .plugin import Failure, Plugin, load_plugin
+from .plugin import Failure, Plugin, load_plugins
 from .reference import find_reference, is_reference
-from .trust import Vetting
 
 __all__ = [
     "KINDS",
@@ -83,9 +82,7 @@ class Registry:
         manager.add_hookspecs(Hooks)
         announced = announcements(entry_points)
         admitted = allowed(announced, environ)
-        plugins: list[Plugin] = []
-        for one in admitted:
-            plugins.append(load_plugin(one, manager, plugins, strict))
+        plugins = load_plugins(admitted, manager, strict)
         return cls(plugins, manager, [one.name for one in announced if one not in admitted])
 
     @property
@@ -123,22 +120,22 @@ class Registry:
         name: str,
         base: str | Path | None = None,
         *,
-        vetting: Vetting | None = None,
+        recorded: Owner | None = None,
     ) -> Component:
-        """The component a config means by ``name``.
+        """Resolve a component by kind and name.
 
-        A name, ``distribution/name``, or a reference to code: ``./file.py:Class`` (looked up from
-        the folder ``base``, default the working directory) or ``package.module:Class``. When a run
-        is loaded, ``vetting`` knows who supplied the component then, which must be who supplies it
-        now, and whether code by reference may be executed.
+        A name, ``distribution/name``, or a reference to code, which is executed:
+        ``./file.py:Class`` (resolved from the folder ``base``, default the working directory) or
+        ``package.module:Class``. ``recorded`` is the supplier that a run recorded; a name resolves
+        to that supplier's component only.
         """
         _known(kind)
         if not is_reference(name):
-            return self._choose(kind, name, None if vetting is None else vetting.recorded)
-        if registered := self._registered(kind, name):
-            return registered
+            return self._choose(kind, name, recorded)
+        if known := self.registered(kind, name):
+            return known
         folder = Path.cwd() if base is None else Path(base)
-        return find_reference(kind, name, folder, vetting)
+        return find_reference(kind, name, folder)
 
     def name_of(self, kind: str, cls: type) -> str | None:
         """The name that leads to a class, None where no plugin supplies it."""
@@ -146,7 +143,7 @@ class Registry:
         named = self.components(kind).items()
         return next((name for name, one in named if one.reference == reference), None)
 
-    def _registered(self, kind: str, reference: str) -> Component | None:
+    def registered(self, kind: str, reference: str) -> Component | None:
         """The component whose class a reference names, where a plugin supplies that class."""
         for candidates in self._components[kind].values():
             for component in candidates:

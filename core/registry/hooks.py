@@ -1,24 +1,28 @@
-"""Every hook, on one screen.
+"""Every hook of core, on one page.
 
-A *registering* hook takes nothing and returns a mapping from names to components. There is one for
-each row of the table of kinds (:mod:`elbowroom.registry.kinds`), and one for presets. A component
-is a class (a command: a function), or a ``"module:Class"`` string imported only when it is used. An
-*observing* hook takes one frozen :class:`elbowroom.RunEvent`. A plugin is any module with some of
-these functions, marked with ``@elbowroom.hookimpl`` and announced under the entry-point group
-``elbowroom``.
+A plugin is a module with functions marked ``@elbowroom.hookimpl``, announced under the entry-point
+group ``elbowroom``. A *registering* hook takes nothing and returns a mapping from names to
+components: classes (commands: functions), or ``"module:Class"`` strings that are imported when the
+component is used. The registry calls it once, when plugins are loaded. An *observing* hook takes
+one frozen :class:`elbowroom.RunEvent`; the training loop calls it.
+
+A plugin that defines a kind (hook ``kinds``) defines the registering hook of that kind with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
 
-from .kinds import KINDS, Kind
+from .kinds import Kind
 
 if TYPE_CHECKING:
+    from ..config.assembly import Parts
+    from ..config.explain import Remark
     from ..contracts.observer import RunEvent
+    from ..objective.diffusion import Diffusion
 
 PLUGIN_API = (1, 1)
 """(major, minor). A plugin module may state the version it was made for as ``PLUGIN_API``."""
@@ -33,46 +37,110 @@ Components = Mapping[str, Any]
 class Hooks(Protocol):
     """The hooks of plugin API 1 (a Protocol: specifications have no bodies)."""
 
-    # -- registering; those of the kinds follow below
+    # -- registering: the parts of a model
+
+    @hookspec
+    def processes(self) -> Components:
+        """Noise processes: name -> Process."""
+
+    @hookspec
+    def schedules(self) -> Components:
+        """Log-SNR schedules: name -> Schedule."""
+
+    @hookspec
+    def weightings(self) -> Components:
+        """Weightings of the objective: name -> Weighting."""
+
+    @hookspec
+    def denoisers(self) -> Components:
+        """Networks: name -> Denoiser, or a class of torch.nn.Module."""
+
+    @hookspec
+    def samplers(self) -> Components:
+        """Samplers of the reverse process: name -> Sampler."""
+
+    @hookspec
+    def time_samplers(self) -> Components:
+        """Distributions of training times: name -> TimeSampler."""
+
+    @hookspec
+    def normalisers(self) -> Components:
+        """Reductions of a batch loss: name -> Normaliser."""
+
+    @hookspec
+    def grids(self) -> Components:
+        """Time grids of samplers: name -> Grid."""
+
+    @hookspec
+    def guidances(self) -> Components:
+        """Guidance methods: name -> Guidance."""
+
+    @hookspec
+    def datasets(self) -> Components:
+        """Data sets: name -> Dataset."""
+
+    # -- registering: what extends elbowroom
+
+    @hookspec
+    def commands(self) -> Components:
+        """Commands of the command line: name -> function."""
+
+    @hookspec
+    def sections(self) -> Components:
+        """Sections of the config: name -> attrs class, read like the built-in sections."""
 
     @hookspec
     def presets(self) -> Mapping[str, str]:
         """Configs shipped as package data: name -> ``"package:path/in/package.yaml"``."""
 
-    # -- observing a run; never in the inner loop, but for ``progressed``
+    @hookspec
+    def kinds(self) -> Iterable[Kind]:
+        """Kinds of component that this plugin defines."""
+
+    # -- adding to ``elbowroom explain``
+
+    @hookspec
+    def explain(self, parts: Parts) -> Remark | None:
+        """Return a remark on the model that a config describes."""
+
+    # -- checking a model
+
+    @hookspec
+    def assembled(self, model: Diffusion) -> None:
+        """Called with each model that ``elbowroom.assemble`` builds; raises to refuse it."""
+
+    # -- observing a run; never in the inner loop, except ``progressed``
 
     @hookspec
     def run_started(self, event: RunEvent) -> None:
-        """A run begins or resumes."""
+        """Called when a run starts or resumes."""
 
     @hookspec
     def step_logged(self, event: RunEvent) -> None:
-        """A logging step: scalars, curves and perhaps images."""
+        """Called at each logging step with scalars, curves and possibly images."""
 
     @hookspec
     def progressed(self, event: RunEvent) -> None:
-        """About once a second: ``event.step`` steps are through, and ``event.doing`` goes on."""
+        """Called about once a second with the number of finished steps and the current phase."""
 
     @hookspec
     def evaluated(self, event: RunEvent) -> None:
-        """Measurements of an evaluation are there."""
+        """Called with the measurements of an evaluation."""
 
     @hookspec
     def checkpoint_saved(self, event: RunEvent) -> None:
-        """A checkpoint is complete on disk."""
+        """Called when a checkpoint is complete on disk."""
 
     @hookspec
     def run_ended(self, event: RunEvent) -> str | None:
-        """A run ended; ``event.reason`` says why. A line that is returned is shown to the user."""
+        """Called when a run ends, for ``event.reason``. A returned line is shown to the user."""
 
 
-def _registering(kind: Kind) -> Callable[[Any], Components]:
+def hook_of(kind: Kind) -> type[Any]:
+    """The specification of the hook that registers components of a plugin's kind."""
+
     def hook(self: Any) -> Components: ...  # type: ignore[empty-body]  # a specification
 
     hook.__name__, hook.__qualname__ = kind.hook, f"Hooks.{kind.hook}"
     hook.__doc__ = f"{kind.meaning}: name -> {kind.contract.rpartition(':')[2]}."
-    return hook
-
-
-for _kind in KINDS.values():
-    setattr(Hooks, _kind.hook, hookspec(_registering(_kind)))
+    return type("KindHooks", (), {kind.hook: hookspec(hook)})

@@ -1,81 +1,60 @@
-"""The kinds of component, in one table: it drives hooks, contracts, scaffold, laws and docs.
+"""Kinds of component: each row names a hook, a contract and one line of meaning.
 
-A new kind is one row here and one contract in :mod:`elbowroom.contracts`.
+Core has the kinds that a model is made of, and those that extend elbowroom itself (data sets,
+config sections, commands). A plugin adds a kind of its own by the hook ``kinds``; from then on the
+kind appears in ``plugins``, ``schema``, ``new-plugin`` and the conformance kit like any other.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import attrs
 
 
 @attrs.frozen
 class Kind:
-    """What a plugin can supply: under which hook, and by which contract."""
+    """A kind of component: its hook, its contract, and what comes with it."""
 
     name: str  # in configs and messages: "time_sampler"
-    hook: str  # of plugins: "time_samplers"
+    hook: str  # that registers its components: "time_samplers"
     contract: str  # "module:Class" that its components derive from, or a protocol of functions
-    meaning: str  # one line, for the hook's own documentation
-    is_class: bool = True  # False: a function
-    also: str = ""  # "module:Class" of another library that does: its classes, and functions
+    meaning: str  # one line
+    is_class: bool = True  # False: a component is a function
+    also: str = ""  # "module:Class" of another library whose subclasses are accepted too
+    laws: str = ""  # "module:function" that checks a component against the contract
+    template: str = ""  # "package:folder" with the files that new-plugin copies
 
     @property
     def words(self) -> str:
-        """In a sentence: ``time sampler``."""
+        """The name in a sentence: ``time sampler``."""
         return self.name.replace("_", " ")
 
     @property
     def plural(self) -> str:
-        """In a sentence: ``time samplers``."""
+        """The plural in a sentence: ``time samplers``."""
         return self.hook.replace("_", " ")
-
-
-def _table(*rows: Kind) -> Mapping[str, Kind]:
-    return {row.name: row for row in rows}
 
 
 _C = "elbowroom.contracts"
 
-KINDS: Mapping[str, Kind] = _table(
+CORE = (
     Kind("process", "processes", f"{_C}.process:Process", "Noise processes"),
     Kind("schedule", "schedules", f"{_C}.schedule:Schedule", "Log-SNR schedules"),
     Kind("weighting", "weightings", f"{_C}.weighting:Weighting", "Weightings of the objective"),
     Kind("denoiser", "denoisers", f"{_C}.denoiser:Denoiser", "Networks", also="torch.nn:Module"),
-    Kind("sampler", "samplers", f"{_C}.sampler:Sampler", "Ways from noise to data"),
+    Kind("sampler", "samplers", f"{_C}.sampler:Sampler", "Samplers of the reverse process"),
     Kind(
         "time_sampler",
         "time_samplers",
         f"{_C}.time_sampler:TimeSampler",
-        "At which times a training step looks",
+        "Distributions of training times",
     ),
-    Kind("normaliser", "normalisers", f"{_C}.normaliser:Normaliser", "What losses are divided by"),
-    Kind("grid", "grids", f"{_C}.grid:Grid", "At which times a sampler stops"),
-    Kind("guidance", "guidances", f"{_C}.guidance:Guidance", "Ways to follow a label more closely"),
-    Kind("optimiser", "optimisers", f"{_C}.optimiser:Optimiser", "From gradients to updates"),
-    Kind(
-        "rate_schedule",
-        "rate_schedules",
-        f"{_C}.rate_schedule:RateSchedule",
-        "The learning rate over a run",
-    ),
+    Kind("normaliser", "normalisers", f"{_C}.normaliser:Normaliser", "Reductions of a batch loss"),
+    Kind("grid", "grids", f"{_C}.grid:Grid", "Time grids of samplers"),
+    Kind("guidance", "guidances", f"{_C}.guidance:Guidance", "Guidance methods"),
     Kind("dataset", "datasets", f"{_C}.dataset:Dataset", "Data sets"),
-    Kind("metric", "metrics", f"{_C}.metric:Metric", "Measurements of samples"),
-    Kind(
-        "feature_network",
-        "feature_networks",
-        f"{_C}.feature_network:FeatureNetwork",
-        "What metrics see of a picture",
-    ),
-    Kind("launcher", "launchers", f"{_C}.launcher:Launcher", "Where jobs run"),
-    Kind("exporter", "exporters", f"{_C}.exporter:Exporter", "Forms for other libraries"),
-    Kind(
-        "command",
-        "commands",
-        f"{_C}.command:Command",
-        "Commands of the command line",
-        is_class=False,
-    ),
+    Kind("section", "sections", f"{_C}.section:Section", "Sections of the config"),
+    Kind("command", "commands", f"{_C}.command:Command", "Commands", is_class=False),
 )
-"""Kind -> its row."""
+
+KINDS: dict[str, Kind] = {row.name: row for row in CORE}
+"""Kind -> its row: those of core, and those of the plugins loaded in this process."""

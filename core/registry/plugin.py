@@ -21,13 +21,9 @@ import pluggy
 from ..errors import PluginError, did_you_mean
 from .component import NAME, TARGET, Component, Owner, cause
 from .discovery import Announcement, normalised
-from .hooks import PLUGIN_API, Hooks
-from .importing import UserInterrupt, importing
+from .hooks import PLUGIN_API, Hooks, hook_of
+from .importing import importing
 from .kinds import KINDS, Kind
-
-REGISTERING = (*(kind.hook for kind in KINDS.values()), "presets")
-HOOKS = (*REGISTERING, *(n for n in vars(Hooks) if n[0] != "_" and n not in REGISTERING))
-
 
 HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "diffusers", "transformers", "torchmetrics")
 """What no plugin should import just to be listed."""
@@ -89,40 +85,104 @@ class Plugin:
         return f"{self.name} ({self.distribution} {self.version})"
 
 
-def load_plugin(
-    announced: Announcement,
+def load_plugins(
+    announced: Iterable[Announcement], manager: pluggy.PluginManager, strict: bool
+) -> list[Plugin]:
+    """Every announced plugin, broken or not; registered with ``manager`` only if all is right.
+
+    All modules are imported, and the kinds they define are added, before any component is read.
+    """
+    imported = [_import(one, manager, strict) for one in announced]
+    plugins: list[Plugin] = []
+    for plugin, module in imported:
+        plugins.append(
+            plugin if plugin.error else _finish(plugin, module, manager, plugins, strict)
+        )
+    return plugins
+
+
+def _import(
+    announced: Announcement, manager: pluggy.PluginManager, strict: bool
+) -> tuple[Plugin, Any]:
+    """Import a plugin's module and add the kinds it defines."""
+    plugin = Plugin(announced.name, announced.module, announced.distribution, announced.version)
+    begin, before = time.perf_counter(), set(sys.modules)
+    try:
+        with importing():
+            module = announced.load()
+            heavy = tuple(name for name in HEAVY if name in sys.modules.keys() - before)
+            seconds = time.perf_counter() - begin
+            plugin = attrs.evolve(plugin, seconds=seconds, heavy=heavy)
+            plugin = attrs.evolve(plugin, api=_api(module, announced))
+            for kind in _kinds_of(module, manager):
+                _add_kind(kind, manager)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        seconds = plugin.seconds or time.perf_counter() - begin
+        return _failed(attrs.evolve(plugin, seconds=seconds), error, strict), None
+    return plugin, module
+
+
+def _finish(
+    plugin: Plugin,
+    module: Any,
     manager: pluggy.PluginManager,
     earlier: Iterable[Plugin],
     strict: bool,
 ) -> Plugin:
-    """One plugin, broken or not; registered with ``manager`` only if all of it is right."""
-    plugin = Plugin(announced.name, announced.module, announced.distribution, announced.version)
-    begin, before = time.perf_counter(), set(sys.modules)
+    """Check an imported plugin's hooks, read its components and register it."""
     try:
-        with importing(lambda: f"plugin {plugin}"):
-            module = announced.load()
-            plugin = attrs.evolve(
-                plugin,
-                seconds=time.perf_counter() - begin,
-                heavy=tuple(name for name in HEAVY if name in sys.modules.keys() - before),
-                notes=tuple(_unmarked(module)),
-            )
-            plugin = attrs.evolve(plugin, api=_api(module, announced))
+        plugin = attrs.evolve(plugin, notes=tuple(_unmarked(module)))
+        with importing():
             plugin = _with_components(plugin, _hooks_of(module, manager, plugin.api))
         _refuse_repetition(plugin, earlier, manager, module)
         _register(module, manager, f"{normalised(plugin.distribution)}/{plugin.name}")
-    except UserInterrupt:
+    except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever it is, it is this plugin's and harms no other
-        why = str(error) if isinstance(error, PluginError) else cause(error)
-        if strict:
-            raise PluginError(f"plugin {plugin} is broken: {why}") from error
-        text = "".join(traceback.format_exception(error))
-        seconds = plugin.seconds or time.perf_counter() - begin
-        return attrs.evolve(
-            plugin, components=(), presets={}, seconds=seconds, error=Failure(why, text)
-        )
+    except BaseException as error:
+        return _failed(plugin, error, strict)
     return plugin
+
+
+def _failed(plugin: Plugin, error: BaseException, strict: bool) -> Plugin:
+    """The plugin as broken by ``error``, whatever it is: other plugins are not affected."""
+    why = str(error) if isinstance(error, PluginError) else cause(error)
+    if strict:
+        raise PluginError(f"plugin {plugin} is broken: {why}") from error
+    text = "".join(traceback.format_exception(error))
+    return attrs.evolve(plugin, components=(), presets={}, error=Failure(why, text))
+
+
+def _kinds_of(module: Any, manager: pluggy.PluginManager) -> Iterator[Kind]:
+    if manager.parse_hookimpl_opts(module, "kinds") is None:
+        return
+    for kind in module.kinds():
+        if not isinstance(kind, Kind):
+            raise PluginError(f"kinds() returned {kind!r}; it must return elbowroom.Kind rows")
+        yield kind
+
+
+def _add_kind(kind: Kind, manager: pluggy.PluginManager) -> None:
+    """Add a plugin's kind to the table, and its hook to the manager."""
+    clash = [row for row in KINDS.values() if row != kind and kind.name == row.name]
+    clash += [row for row in KINDS.values() if row.name != kind.name and row.hook == kind.hook]
+    if clash or hasattr(Hooks, kind.hook):
+        raise PluginError(f"kinds(): kind {kind.name!r} or its hook {kind.hook!r} exists already")
+    KINDS[kind.name] = kind
+    if not hasattr(manager.hook, kind.hook):
+        manager.add_hookspecs(hook_of(kind))
+
+
+def _registering() -> tuple[str, ...]:
+    """The hooks that return names."""
+    return (*(kind.hook for kind in KINDS.values()), "presets")
+
+
+def all_hooks() -> tuple[str, ...]:
+    """Every hook, those that register components first."""
+    first = _registering()
+    return (*first, *(name for name in vars(Hooks) if name[0] != "_" and name not in first))
 
 
 def _api(module: Any, announced: Announcement) -> tuple[int, int] | None:
@@ -158,17 +218,18 @@ def _hooks_of(
             continue
         hook = options.get("specname") or attribute
         function = getattr(module, attribute)
-        if hook not in HOOKS:
+        known = all_hooks()
+        if hook not in known:
             if options.get("optionalhook"):
                 continue
             made_for = f"; it was made for plugin API {api[0]}.{api[1]}" if api else ""
             raise PluginError(
-                f"unknown hook {hook!r}{did_you_mean(hook, HOOKS)}; "
+                f"unknown hook {hook!r}{did_you_mean(hook, known)}; "
                 f"the hooks of plugin API {PLUGIN_API[0]}.{PLUGIN_API[1]} are "
-                f"{', '.join(HOOKS)}{made_for}"
+                f"{', '.join(known)}{made_for}"
             )
         _check_arguments(hook, function)
-        if hook in REGISTERING:
+        if hook in _registering():
             if options.get("wrapper") or options.get("hookwrapper"):
                 raise PluginError(f"{hook}() is a wrapper: a plugin answers for its own names only")
             found.append((hook, function))
@@ -176,7 +237,8 @@ def _hooks_of(
 
 
 def _check_arguments(hook: str, function: Callable[..., Any]) -> None:
-    taken = list(inspect.signature(getattr(Hooks, hook)).parameters)[1:]  # without self
+    spec = getattr(Hooks, hook, None)  # a plugin's kind has no arguments
+    taken = [] if spec is None else list(inspect.signature(spec).parameters)[1:]  # without self
     for name, parameter in inspect.signature(function).parameters.items():
         right = f"write it as {hook}({', '.join(taken)})"
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -191,7 +253,7 @@ def _check_arguments(hook: str, function: Callable[..., Any]) -> None:
 
 def _unmarked(module: Any) -> Iterator[str]:
     """Functions named like a registering hook that nobody will call."""
-    for name in REGISTERING:
+    for name in _registering():
         function = vars(module).get(name) if hasattr(module, "__dict__") else None
         if (
             inspect.isfunction(function)

@@ -4,11 +4,10 @@
     /home/me/my.py:MinSNR
     pkg.module:MinSNR    a class in anything that Python can import
 
-A file must stand alone: its folder is not put on the import path, so that the sha256 kept in the
-provenance speaks for all of its code. Entry points are for sharing; references are for trying.
-
-Where a reference was read from data that may be a stranger's, the code is first located, without
-executing anything, and vetted (elbowroom.registry.trust).
+The class must be defined in the file or module that is named: imported names and functions are
+refused. A file must stand alone: its folder is not put on the import path. Entry points are for
+sharing; references are for trying. Whether a reference may be followed is decided before
+(elbowroom.registry.trust).
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ from __future__ import annotations
 import hashlib
 import importlib.abc
 import importlib.util
-import operator
 import sys
 from importlib import import_module, metadata
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,7 +24,7 @@ from typing import Any
 from ..errors import PluginError, did_you_mean
 from .component import TARGET, Component, Owner, cause
 from .importing import UserInterrupt, importing
-from .trust import Vetting, refuse_if_forbidden
+from .trust import refuse_if_forbidden
 
 
 def is_reference(name: str) -> bool:
@@ -35,29 +32,24 @@ def is_reference(name: str) -> bool:
     return ":" in name or name.endswith(".py")
 
 
-def find_reference(kind: str, text: str, base: Path, vetting: Vetting | None = None) -> Component:
-    """The component that a reference names; a relative file is looked up from ``base``.
+def find_reference(kind: str, text: str, base: Path) -> Component:
+    """Execute the code that a reference names, and return its component.
 
-    Its name is the reference in a form that holds from any folder. ``vetting`` decides
-    whether what it leads to may be executed; without one the reference is the user's own word.
+    A relative file is resolved from ``base``; the component's name is valid from any folder.
     """
     refuse_if_forbidden(f"{kind} {text}")
     place, _, attribute = text.rpartition(":")
-    if not place or not attribute.replace(".", "_").isidentifier():
+    if not place or not attribute.isidentifier():
         raise PluginError(
             f"{kind} {text!r} is not a reference: write ./file.py:Class or package.module:Class"
         )
     if place.endswith(".py"):
-        return _in_file(kind, place, attribute, base, vetting)
-    return _in_module(kind, text, vetting)
+        return _in_file(kind, place, attribute, base)
+    return _in_module(kind, text)
 
 
-def _in_file(
-    kind: str, place: str, attribute: str, base: Path, vetting: Vetting | None
-) -> Component:
+def _in_file(kind: str, place: str, attribute: str, base: Path) -> Component:
     who = f"{kind} {place}:{attribute}"
-    if vetting is not None:
-        vetting.file(who)
     path = (base / Path(place).expanduser()).resolve()
     try:
         source = path.read_bytes()
@@ -67,8 +59,6 @@ def _in_file(
             f"{who}: cannot read {path}: {error.strerror or error}{looked}"
         ) from error
     owner = Owner(path=str(path), sha256=hashlib.sha256(source).hexdigest())
-    if vetting is not None:
-        vetting.code(who, owner)
     try:
         with importing(lambda: who):
             module = _module_of(path, source, str(owner.sha256))
@@ -81,17 +71,15 @@ def _in_file(
         raise
     except BaseException as error:
         raise PluginError(f"{who} cannot be loaded: {cause(error)}") from error
-    return Component(kind, f"{path}:{attribute}", owner, _attribute(module, attribute, who))
+    return Component(kind, f"{path}:{attribute}", owner, _class(module, attribute, who))
 
 
-def _in_module(kind: str, text: str, vetting: Vetting | None) -> Component:
+def _in_module(kind: str, text: str) -> Component:
     if TARGET.fullmatch(text) is None:
         raise PluginError(
             f"{kind} {text!r} is not a reference: write ./file.py:Class or package.module:Class"
         )
     name, _, attribute = text.partition(":")
-    if vetting is not None and name != "__main__":  # the program that runs is not executed by it
-        vetting.code(f"{kind} {text}", _located(name))
     try:
         with importing(lambda: f"{kind} {text}"):
             module = import_module(name)
@@ -102,30 +90,7 @@ def _in_module(kind: str, text: str, vetting: Vetting | None) -> Component:
         if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
             hint = f"; for a file write ./{name.replace('.', '/')}.py:{attribute}"
         raise PluginError(f"{kind} {text} cannot be loaded: {cause(error)}{hint}") from error
-    return Component(kind, text, owner_of(module), _attribute(module, attribute, f"{kind} {text}"))
-
-
-def _located(name: str) -> Owner:
-    """The file that a module is imported from, without importing it or a package around it."""
-    spec = _spec(name)
-    if spec is None or not spec.has_location or spec.origin is None:
-        return Owner(path=name)
-    return _of_file(Path(spec.origin))
-
-
-def _spec(name: str) -> ModuleSpec | None:
-    if name in sys.modules:
-        return sys.modules[name].__spec__
-    package, _, _ = name.rpartition(".")
-    around = _spec(package) if package else None
-    if package and (around is None or around.submodule_search_locations is None):
-        return None
-    path = None if around is None else list(around.submodule_search_locations or ())
-    found = (finder.find_spec(name, path) for finder in sys.meta_path)
-    try:
-        return next((spec for spec in found if spec is not None), None)
-    except (ImportError, KeyError, ValueError):  # a package that must be there to be searched
-        return None
+    return Component(kind, text, owner_of(module), _class(module, attribute, f"{kind} {text}"))
 
 
 class FileSource(importlib.abc.SourceLoader):
@@ -160,24 +125,23 @@ def _module_of(path: Path, source: bytes, digest: str) -> ModuleType:
     return module
 
 
-def _attribute(module: ModuleType, attribute: str, who: str) -> Any:
-    try:
-        return operator.attrgetter(attribute)(module)
-    except AttributeError as error:
-        classes = [
-            name
-            for name, value in vars(module).items()
-            if isinstance(value, type) and value.__module__ == module.__name__
-        ]
-        if module.__name__ == "__main__":
-            raise PluginError(
-                f"{who} is code of the script that made it, which only that script can load; in a "
-                "file of its own every program finds it"
-            ) from error
-        raise PluginError(
-            f"{who}: {getattr(module, '__file__', None) or module.__name__} has no {attribute!r}"
-            f"{did_you_mean(attribute, classes)}; its classes: {', '.join(classes) or 'none'}"
-        ) from error
+def _class(module: ModuleType, name: str, who: str) -> type[Any]:
+    """The class of this name that the module itself defines."""
+    found = vars(module).get(name)
+    if isinstance(found, type) and found.__module__ == module.__name__:
+        return found
+    classes = [
+        key
+        for key, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__
+    ]
+    place = getattr(module, "__file__", None) or module.__name__
+    said = f"{who}: {place} defines no class {name!r}{did_you_mean(name, classes)}"
+    if isinstance(found, type):
+        said += f"; it imports it: write {found.__module__}:{name}"
+    if module.__name__ == "__main__":
+        said += "; only the script that defines it can load it"
+    raise PluginError(f"{said}; its classes: {', '.join(classes) or 'none'}")
 
 
 def owner_of(module: ModuleType) -> Owner:

@@ -19,8 +19,8 @@ MAY_CHANGE = frozenset(f"train.{key}" for key in (*_WHEN, "micro_batch"))
 def check_unchanged(now: Config | Mapping[str, Any], then: Mapping[str, Any], where: str) -> None:
     """Refuse to go on with another config, :data:`MAY_CHANGE` aside, saying which keys differ."""
     new = json.loads(json.dumps(to_plain(now) if isinstance(now, Config) else now))
-    if new.get("schedule") is None or then.get("schedule") is None:  # one left it to the process
-        new, then = {**new, "schedule": None}, {**then, "schedule": None}
+    if new.get("schedule") is None:  # the run has the one the process chose
+        then = {**then, "schedule": None}
     differing = [
         f"  {key}: {_show(a)} in the run, {_show(b)} now"
         for key, a, b in _differences(then, new)
@@ -33,30 +33,12 @@ def check_unchanged(now: Config | Mapping[str, Any], then: Mapping[str, Any], wh
         )
 
 
-def in_todays_form(record: Any, like: Any) -> Any:
-    """A config as an older version wrote it, as this one would.
-
-    ``like`` is the same config read today: it has the options that were not known then, and may
-    have a component with options where there was only a name.
-    """
-    if isinstance(like, Mapping) and isinstance(record, str) and record == like.get("name"):
-        return like
-    if not isinstance(record, Mapping) or not isinstance(like, Mapping):
-        return record
-    known = {key: in_todays_form(value, like.get(key)) for key, value in record.items()}
-    return {**{key: value for key, value in like.items() if key not in record}, **known}
-
-
-def warn_of_changes(now: Config, checkpoint: Checkpoint) -> None:
-    """Say where a run's config is another than the one its checkpoint was made with.
-
-    What only one of them knows is an option of another version, and says nothing.
-    """
-    then, new = checkpoint.state.config or {}, json.loads(json.dumps(to_plain(now)))
-    if then.get("schedule") is None:  # it was left to the process
-        new = {**new, "schedule": None}
-    for key, a, b in _differences(in_todays_form(then, new), new):
-        if _Absent not in (a, b) and not _may_change(key):
+def warn_of_changes(now: Mapping[str, Any], checkpoint: Checkpoint) -> None:
+    """Warn where a run's plain config differs from the one its checkpoint was made with."""
+    if checkpoint.state.config is None:
+        return
+    for key, a, b in _differences(checkpoint.state.config, json.loads(json.dumps(now))):
+        if not _may_change(key):
             warnings.warn(
                 f"config.yaml was changed after {checkpoint.path.name} was saved: "
                 f"{key} is {_show(b)}, and was {_show(a)}",
@@ -81,5 +63,7 @@ def _differences(a: Any, b: Any, path: str = "") -> Iterator[tuple[str, Any, Any
         for key in [*a, *(key for key in b if key not in a)]:
             inner = f"{path}.{key}" if path else str(key)
             yield from _differences(a.get(key, _Absent), b.get(key, _Absent), inner)
+    elif isinstance(a, str) and isinstance(b, Mapping) and a == b.get("name"):
+        return  # a component by its name alone
     elif a != b:
         yield path, a, b

@@ -37,10 +37,9 @@ from ..files.atomic import atomic_folder, remove_folder, sweep
 from ..files.digest import file_digest
 from ..files.json_file import JSONFileError
 from .ranks import Ranks, assign, whole
-from .state import VALIDATION, NewerStateError, State, StateError
+from .state import VALIDATION, OtherFormatError, State, StateError
 
 _NAME = re.compile(r"step-(\d{9,})")
-_SCHEDULE = "learned_schedule."  # before the names of what a schedule has learned
 
 
 class CheckpointError(ElbowroomError):
@@ -97,7 +96,7 @@ class Unusable:
 
     path: Path
     reason: str
-    newer: bool = False  # is it of a later elbowroom?
+    foreign: bool = False  # written in the format of another version
 
     def __str__(self) -> str:
         return f"checkpoint {self.path} is left aside: {self.reason}"
@@ -161,7 +160,7 @@ def _opened(path: Path) -> Checkpoint | Unusable:
         state = State.read(path)
         reason = _wrong(path, state)
     except (JSONFileError, StateError, OSError) as error:
-        return Unusable(path, str(error), isinstance(error, NewerStateError))
+        return Unusable(path, str(error), isinstance(error, OtherFormatError))
     return Unusable(path, reason) if reason else Checkpoint(path, state)
 
 
@@ -332,23 +331,7 @@ def part_of_average(decay: float) -> str:
 
 def load_weights(model: nn.Module, checkpoint: Checkpoint, part: str = "ema") -> None:
     """Give ``model`` the weights of a checkpoint: the averaged ones (``ema``) or ``model``."""
-    values, here = checkpoint.read(part), named_tensors(model)
-    # what a weighting or a time sampler learned is training's: older runs may not have kept it
-    targets = {
-        name: tensor
-        for name, tensor in here.items()
-        if name in values or not name.startswith(("weighting.", "times."))
-    }
-    if not any(name.startswith(_SCHEDULE) for name in here):  # another schedule is in its place
-        values = {name: t for name, t in values.items() if not name.startswith(_SCHEDULE)}
-    restore(targets, values, str(checkpoint.path / part))
-
-
-def load_learned_schedule(schedule: nn.Module, checkpoint: Checkpoint, part: str = "ema") -> None:
-    """Give a schedule alone what training made of it."""
-    found = checkpoint.read(part).items()
-    values = {name.removeprefix(_SCHEDULE): t for name, t in found if name.startswith(_SCHEDULE)}
-    restore(named_tensors(schedule), values, str(checkpoint.path / part))
+    restore(named_tensors(model), checkpoint.read(part), str(checkpoint.path / part))
 
 
 def _few(names: list[str]) -> str:

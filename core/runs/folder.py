@@ -8,7 +8,8 @@
       saved.json         that there were checkpoints: none can get lost without being missed
       fault/             what reproduces a non-finite loss, if there was one
 
-Loading a run reads these files as text and tensors; no code is ever executed out of the folder.
+Loading a run reads these files as text and tensors. Code that its config names is refused unless
+the user names or trusts it (elbowroom.registry.trust).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,14 +27,15 @@ from typing import Any
 
 import attrs
 
-from ..config.sections import Config, dump_yaml, load_config, named_component
+from ..config.messages import check_path
+from ..config.sections import Config, dump_yaml, load_config
+from ..config.spec import ComponentSpec
 from ..config.yaml_reader import read_file, read_yaml
 from ..errors import ElbowroomError
 from ..files.atomic import replace_file
 from ..files.json_file import JSONFileError, read_json
 from ..files.lock import LOCK, locked
 from ..registry.component import Owner
-from ..registry.reference import is_reference
 from ..registry.trust import Origin
 from .checkpoint import Checkpoint, Unusable, best, checkpoints, clean, find_checkpoints, undamaged
 from .log_file import LogFile
@@ -47,7 +50,6 @@ class RunFolder:
     """Where a run keeps what it writes."""
 
     path: Path
-    trusted: bool = False  # the user says so of the code it names (elbowroom.registry.trust)
 
     @property
     def checkpoints(self) -> Path:
@@ -87,36 +89,43 @@ class RunFolder:
             raise RunError(f"{self.path} is not empty and not a run: choose another folder")
 
     @classmethod
-    def open(cls, path: str | PathLike[str], *, trust: bool = False) -> RunFolder:
-        """An existing run's folder; ``trust`` lets code run that its config refers to."""
-        folder = cls(Path(path), trust)
+    def open(cls, path: str | PathLike[str]) -> RunFolder:
+        """An existing run's folder."""
+        check_path("run", path)
+        folder = cls(Path(path))
         if not folder.has_begun:
             raise RunError(f"{path} is not a run: it has no config.yaml")
+        folder._refuse_links()
         return folder
 
-    def config(self, overrides: Any = (), *, like: Config | None = None) -> Config:
+    def _refuse_links(self) -> None:
+        """Raise if a link leads out of the folder: a command would write there."""
+        inside = os.path.realpath(self.path)
+        for path in self.path.rglob("*"):
+            if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(inside):
+                raise RunError(f"{path} is a link that leads out of the run: remove it")
+
+    def config(self, overrides: Any = ()) -> Config:
         """The run's config; a component whose plugin is missing names what to install.
 
-        Code it refers to is executed if it was trained with here or is trusted, and is as it was
-        recorded; or if the config ``like``, which was read already, has it.
-
-        A run writes down the schedule its process chose. One that did not is older than processes
-        that choose its ends, and was trained on the schedule's own.
+        Code that it names is refused unless an override names it too, or it is trusted.
         """
-        vouched = () if like is None else tuple(suppliers(like).values())
-        origin = Origin("run", self.path, self._owners(), vouched, self.trusted)
-        found = load_config(self.path / _CONFIG, overrides, origin=origin)
-        if found.schedule is None:
-            name = found.process.build().natural_schedule
-            found = attrs.evolve(found, schedule=named_component("schedule", name, path="schedule"))
+        return load_config(self.path / _CONFIG, overrides, origin=self._origin)
+
+    def plain_config(self) -> dict[str, Any]:
+        """The run's config as plain data: no code is executed."""
+        path = self.path / _CONFIG
+        return dict(read_yaml(read_file(path), str(path)).value)
+
+    def component(self, section: str, given: Any, process: ComponentSpec) -> ComponentSpec:
+        """A component that the run's config names in a section; its code is refused as there."""
+        named = load_config({"process": process, section: given}, origin=self._origin)
+        found: ComponentSpec = getattr(named, section)
         return found
 
     @property
-    def weighting_is_code(self) -> bool:
-        """Does its config name a weighting, or a part of one, by the code that has it?"""
-        sections = read_yaml(read_file(self.path / _CONFIG), _CONFIG).value
-        named = sections.get("weighting") if isinstance(sections, Mapping) else None
-        return any(map(is_reference, _words(named)))
+    def _origin(self) -> Origin:
+        return Origin("run", self._owners())
 
     def _owners(self) -> dict[str, Owner]:
         try:
@@ -132,7 +141,7 @@ class RunFolder:
         """
         owners = self._owners().values()
         packages = {f"{own.distribution}=={own.version}" for own in owners if own.distribution}
-        files = {f"# and {own.full}" for own in owners if not own.distribution and own.path}
+        files = {f"# and {own}" for own in owners if not own.distribution and own.path}
         return [*sorted(packages), *sorted(files)]
 
     def recorded(self, config: Config) -> bool:
@@ -166,9 +175,11 @@ class RunFolder:
         """
         LogFile(self.log).refuse_broken_lines()
         found, broken = find_checkpoints(self.checkpoints)
-        newer = [one for one in broken if one.newer]
-        if newer:
-            raise RunError(f"{_told(newer)}\nupdate elbowroom to go on with {self.path}")
+        foreign = [one for one in broken if one.foreign]
+        if foreign:
+            raise RunError(
+                f"{_told(foreign)}\nresume {self.path} with the elbowroom version that wrote it"
+            )
         for one in broken:
             warnings.warn(str(one), stacklevel=2)
         if good := next(undamaged(found[::-1]), None):
@@ -245,15 +256,6 @@ class RunFolder:
             except ElbowroomError as error:
                 raise RunError(str(error)) from error
             yield
-
-
-def _words(value: Any) -> Iterator[str]:
-    """Every text in plain data."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _words(item)
 
 
 def _told(broken: Sequence[Unusable]) -> str:

@@ -19,7 +19,7 @@ from ..objective.diffusion import Diffusion
 from .checkpoint import named_tensors, write_checkpoint
 from .folder import RunFolder
 from .load import load_run
-from .provenance import check_lasting, provenance, remember_code
+from .provenance import check_lasting, provenance
 from .run_error import disk_errors_told
 from .state import State
 
@@ -36,7 +36,6 @@ def save_run(model: Diffusion, parts: Parts, out: str | PathLike[str], step: int
     tensors = {name: t.detach().cpu() for name, t in named_tensors(model).items()}
     spec = None if parts.spec is None else attrs.asdict(parts.spec)
     state = State(config=to_plain(config), provenance=provenance(config), data=spec, step=step)
-    remember_code(config)
     with disk_errors_told(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder) as aside:
@@ -50,7 +49,7 @@ def save_run(model: Diffusion, parts: Parts, out: str | PathLike[str], step: int
 def _read_back(run: Path) -> None:
     """Refuse what could not be loaded: other options give a network with other weights."""
     try:
-        load_run(run, device="cpu")
+        load_run(run, device="cpu", trust=True)  # it was written here
     except ElbowroomError as error:
         raise ElbowroomError(
             f"this model cannot be saved, for it could not be loaded again: {error}"

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import attrs
 import torch
-from torch import nn
 
 from ..config.assembly import Parts, build_model, build_parts
-from ..config.sections import Config, load_config
+from ..config.sections import Config, to_plain
+from ..config.spec import ComponentSpec, NotPlainError
 from ..contracts.dataset import DataSpec
-from ..contracts.schedule import Schedule
 from ..errors import ConfigError, ElbowroomError
 from ..objective.diffusion import Diffusion, ends_of
 from ..objective.loss import One
+from ..registry.trust import trusting
 from .changes import warn_of_changes
 from .checkpoint import (
     Checkpoint,
     CheckpointError,
     best_first,
     checkpoints,
-    load_learned_schedule,
     load_weights,
     part_of_average,
     undamaged,
@@ -58,65 +57,73 @@ def load_run(
     "best" is the one with the lowest validation bits/dim, or the last where none was evaluated.
     Of several averages ``train.ema`` among the ``overrides`` chooses one.
     Without a ``device`` it goes to a GPU if there is one.
-    Code that a run from elsewhere refers to is executed only with ``trust``.
+    Code that the run names, and that no override names, is executed only with ``trust``.
     """
     there = place(device)
-    folder = RunFolder.open(run, trust=trust)
-    config, own, known = _configs(folder, overrides)
-    weights = _average(config, own) if weights == "ema" else weights
-    found = _checkpoint(folder, checkpoint, weights)
-    if known:
+    folder = RunFolder.open(run)
+    with trusting(trust):
+        config = _config(folder, overrides)
+        own = folder.plain_config()
+        weights = _average(config, own) if weights == "ema" else weights
+        found = _checkpoint(folder, checkpoint, weights)
         warn_of_changes(own, found)
-    unchanged = config.data == own.data
-    spec = _recorded_spec(found) if unchanged else None  # drawing needs no data on this machine
-    parts = of_run(build_parts(config, spec=spec), folder.path)
-    model = build_model(parts)
-    model.trained_ends = _trained_ends(own, config, found, weights) if overrides else None
+        # drawing needs no data on this machine
+        spec = _recorded_spec(found) if _same(config.data, own.get("data")) else None
+        parts = of_run(build_parts(config, spec=spec), folder.path)
+        model = build_model(parts)
+        ends = _trained_ends(folder, own, config) if overrides else None
+    model.trained_ends = ends
     load_weights(model, found, weights)
     return Loaded(model.to(there).eval(), parts, folder, found)
 
 
 def check_average(run: str | PathLike[str], overrides: Iterable[str], trust: bool = False) -> None:
     """Refuse an average that a run does not keep, before anything is done with others."""
-    folder = RunFolder.open(run, trust=trust)
-    config = folder.config(overrides)
-    _average(config, folder.config(like=config))
+    folder = RunFolder.open(run)
+    with trusting(trust):
+        config = folder.config(overrides)
+    _average(config, folder.plain_config())
 
 
-def _average(config: Config, own: Config) -> str:
-    """The part of a checkpoint with the average that is asked for, of those a run keeps."""
-    asked, kept = config.train.ema, own.train
-    if asked == kept.ema:
+def _same(now: ComponentSpec | None, recorded: Any) -> bool:
+    """Whether a component is the recorded one, with the recorded options."""
+    try:
+        return bool(to_plain(now) == recorded)
+    except NotPlainError:
+        return False
+
+
+def _average(config: Config, own: Mapping[str, Any]) -> str:
+    """The part of a checkpoint with the requested average, of those that the run keeps."""
+    asked, train = config.train.ema, own.get("train") or {}
+    ema, also = train.get("ema", asked), train.get("ema_also", ())
+    if asked == ema:
         return "ema"
-    if asked in kept.ema_also:
+    if asked in also:
         return part_of_average(asked)
-    there = ", ".join(map(str, (kept.ema, *kept.ema_also)))
+    there = ", ".join(map(str, (ema, *also)))
     raise ConfigError(
         f"train.ema={asked}: the run keeps no such average; choose of {there} "
         "(train.ema_also has a run keep several)"
     )
 
 
-def _configs(folder: RunFolder, overrides: Any) -> tuple[Config, Config, bool]:
-    """The run's config with the overrides, its own, and whether its weighting is known here.
+def _config(folder: RunFolder, overrides: Any) -> Config:
+    """The run's config with the overrides.
 
-    Neither samples nor bits/dim need the weighting that a network was trained with, so one whose
-    package is not installed stands in nobody's way. One that is code in a file is refused or run
-    as the user trusts it, never passed over.
+    Neither samples nor bits/dim need the weighting that a network was trained with: one whose
+    package is not installed is replaced by w = 1, with a warning.
     """
     try:
-        config = folder.config(overrides)
-        return config, folder.config(like=config) if overrides else config, True
+        return folder.config(overrides)
     except ConfigError as error:
-        if folder.weighting_is_code:
-            raise
         try:
-            own = folder.config({"weighting": One()})
-            config = load_config(own, overrides)
-        except ElbowroomError:
+            given = overrides.items() if isinstance(overrides, Mapping) else overrides
+            config = folder.config([("weighting", One()), *given])
+        except (ElbowroomError, TypeError):
             raise error from None
         warnings.warn(f"{error}\nit is not needed here: w = 1 is in its place", stacklevel=3)
-        return config, own, False
+        return config
 
 
 def of_run(parts: Parts, run: Path) -> Parts:
@@ -128,15 +135,13 @@ def of_run(parts: Parts, run: Path) -> Parts:
 
 
 def _trained_ends(
-    own: Config, config: Config, checkpoint: Checkpoint, weights: str
+    folder: RunFolder, own: Mapping[str, Any], config: Config
 ) -> tuple[float, float] | None:
     """Between which levels a run was trained; None where ``config`` has the same schedule."""
-    if own.schedule is None or own.schedule == config.schedule:
+    recorded = own.get("schedule") or config.process.build().natural_schedule
+    if _same(config.schedule, recorded):
         return None
-    schedule: Schedule = own.schedule.build()
-    if isinstance(schedule, nn.Module):
-        load_learned_schedule(schedule, checkpoint, weights)
-    return ends_of(schedule)
+    return ends_of(folder.component("schedule", recorded, config.process).build())
 
 
 def _recorded_spec(checkpoint: Checkpoint) -> DataSpec | None:

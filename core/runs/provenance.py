@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Iterator, Mapping
 from importlib import metadata
@@ -13,7 +14,7 @@ from ..config.sections import Config
 from ..config.spec import ComponentSpec, to_plain
 from ..errors import ConfigError
 from ..registry.component import Owner
-from ..registry.trust import remember
+from ..registry.reference import is_reference
 
 _VERSIONS = ("elbowroom", "torch", "numpy", "safetensors")
 
@@ -28,9 +29,10 @@ def provenance(config: Config) -> dict[str, Any]:
     }
 
 
-def remember_code(config: Config) -> None:
-    """Whoever trains with code trusts it: from now on it needs no word (registry.trust)."""
-    remember(suppliers(config).values())
+def named_code(config: Config) -> tuple[str, ...]:
+    """Overrides that name the code of a config, for a run that was made from it."""
+    named = [spec for spec in _specs(config) if spec.component and is_reference(spec.name)]
+    return tuple(f"{spec.path}.name={json.dumps(spec.name)}" for spec in named)
 
 
 def suppliers(config: Config) -> dict[str, Owner]:

@@ -19,7 +19,6 @@ from ..files.digest import is_sealed, sealed
 from ..files.json_file import is_count, is_number, read_json
 
 FORMAT = 2
-_WITHOUT_DIGESTS = 1  # the format before them
 FILE = "state.json"
 VALIDATION = "validation/bits_per_dim"
 """The measurement on the validation split by which checkpoints are compared."""
@@ -29,8 +28,8 @@ class StateError(ElbowroomError):
     """A file that is not the state of a checkpoint."""
 
 
-class NewerStateError(StateError):
-    """A state that a later elbowroom wrote."""
+class OtherFormatError(StateError):
+    """A state in the format of another version."""
 
 
 def _fits(test: Callable[[Any], bool]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
@@ -77,15 +76,17 @@ class State:
         record = read_json(folder / FILE)
         if not isinstance(record, dict) or not is_count(record.get("format") or None):
             raise StateError(f"{FILE} is not the state of a checkpoint")
-        if record["format"] > FORMAT:
-            raise NewerStateError(f"it has format {record['format']}, of a newer elbowroom")
-        if record["format"] > _WITHOUT_DIGESTS and not is_sealed(record):
+        if record["format"] != FORMAT:
+            raise OtherFormatError(
+                f"it has format {record['format']}, and this elbowroom reads format {FORMAT}"
+            )
+        if not is_sealed(record):
             raise StateError(f"{FILE} is not what was written")
         given = {
             f.name: record[f.name] for f in attrs.fields(cls) if record.get(f.name) is not None
         }
         state = cls(**{"step": None, "files": None, **given})  # these two must be there
-        if state.format > _WITHOUT_DIGESTS and state.files.keys() != state.sha256.keys():
+        if state.files.keys() != state.sha256.keys():
             raise StateError(f"{FILE} does not have a digest for each file")
         return state
 

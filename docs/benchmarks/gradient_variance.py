@@ -5,35 +5,20 @@
 For every time sampler the gradient of the run's own objective is taken at the same weights for
 many batches (examples, times and noise anew each time; dropout off, as its noise is the same for
 all). Printed is the sum of the variances of all its elements, divided by that of stratified
-times: what a batch would have to be multiplied by to scatter as little. The last line has the times
-of complementary pairs without pairs: an example and noise of its own for each look.
+times: what a batch would have to be multiplied by to scatter as little.
 """
 
 from __future__ import annotations
 
 import argparse
 
-import attrs
 import torch
-from elbowroom import Noise, TimeSampler
 from elbowroom.objective.diffusion import Diffusion
-from elbowroom.plugins.time_samplers.pairs import Complementary
+from elbowroom.plugins.training.batches import Feed
 from elbowroom.runs.load import load_run
 from elbowroom.runs.ranks import Ranks
-from elbowroom.training.batches import Feed
 
-SAMPLERS = ("stratified", "uniform", "importance", "antithetic", "complementary")
-APART = "its times apart"
-
-
-@attrs.frozen
-class Apart(TimeSampler):
-    """Every second time is the complement of one like it, that of another example."""
-
-    complements: TimeSampler
-
-    def draw(self, noise: Noise) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.complements.draw(attrs.evolve(noise, mirrored=noise.positions % 2 == 1))
+SAMPLERS = ("stratified", "uniform", "importance")
 
 
 def gradients(model: Diffusion, feed: Feed, batches: int) -> torch.Tensor:
@@ -58,20 +43,10 @@ def main() -> None:
     for run in options.runs:
         print(run)
         reference = None
-        for name in (*SAMPLERS, APART):
-            chosen = "stratified" if name == APART else name
-            loaded = load_run(run, {"objective.times": chosen})
+        for name in SAMPLERS:
+            loaded = load_run(run, {"objective.times": name})
             model, data = loaded.model, loaded.parts.config.data.build()
-            if name == APART:
-                apart = Apart(Complementary().for_schedule(model.schedule))
-                model.objective = attrs.evolve(model.objective, times=apart)
-            feed = Feed(
-                data.split("train"),
-                1,
-                options.batch_size,
-                Ranks(torch.device("cpu")),
-                model.objective.times.paired,
-            )
+            feed = Feed(data.split("train"), 1, options.batch_size, Ranks(torch.device("cpu")))
             grads = gradients(model, feed, options.batches)
             feed.close()
             scatter = grads.var(0).sum().item()

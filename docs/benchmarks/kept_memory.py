@@ -19,6 +19,7 @@ import sys
 
 import elbowroom as er
 import torch
+from elbowroom.runs.host_memory import kept_memory
 
 WARM, STEPS = 4, 25
 
@@ -37,7 +38,7 @@ def measure(keep: bool, config: str, overrides: list[str]) -> dict[str, float]:
         model(batch.x, batch.y).loss.backward()
         optimiser.step()
 
-    with er.kept_memory("cpu") if keep else contextlib.nullcontext():
+    with kept_memory("cpu") if keep else contextlib.nullcontext():
         for _ in range(WARM):
             step()
         before = resource.getrusage(resource.RUSAGE_SELF)

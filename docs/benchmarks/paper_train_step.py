@@ -15,8 +15,9 @@ import sys
 import time
 
 import torch
-from elbowroom import Noise, build_model, build_parts, load_config
-from elbowroom.training.ema import EMA
+from elbowroom import Noise, load_config
+from elbowroom.config.assembly import build_model, build_parts
+from elbowroom.plugins.training.ema import EMA
 
 
 def peak_gigabytes() -> float:

@@ -29,6 +29,9 @@ from typing import Any
 
 import attrs
 import elbowroom as er
+from elbowroom.config.sections import parse_spec
+from elbowroom.plugins.evaluation.run import evaluate_run, read_evaluation
+from elbowroom.runs.load import load_run
 
 STEPS = [8, 16, 32, 64, 256]
 FEW = [8, 16, 32, 64]
@@ -40,9 +43,6 @@ SAMPLERS: dict[str, list[dict[str, Any]]] = {  # by a trait of the process
         {"name": "scattered", "grid": ["uniform", "cosine", "tightest"], "steps": [8, 12, 16, 24]},
         {"name": "confidence", "temperature": [1.0, 4.5], "steps": [8, 16, 32]},
         {"name": "top-p", "p": [0.9, 0.98], "steps": [16, 64, 256]},
-        {"name": "entropy-bounded", "bound": [0.01, 0.1, 0.5, 2.0]},
-        {"name": "stable", "kl": [0.01, 0.1], "confidence": [0.6, 0.9]},
-        {"name": "planned", "eta": [0.0, 1.0], "steps": [8, 16, 32]},
         {"name": "corrected", "tokens": [1, 4], "steps": [8, 16, 32]},
         {"name": "remask", "sigma": ["rescale", "psi"], "eta": [0.02, 0.1], "steps": [32, 64, 256]},
     ],
@@ -150,7 +150,7 @@ class Run:
     @classmethod
     def of(cls, path: str, checkpoint: str) -> Run:
         """With the samplers that serve its process."""
-        loaded = er.load_run(path, (), checkpoint)
+        loaded = load_run(path, (), checkpoint)
         process = loaded.model.process
         serving = [those for trait, those in SAMPLERS.items() if trait in process.traits]
         name = type(process).__name__
@@ -159,12 +159,12 @@ class Run:
     def curve(self, checkpoint: str) -> str:
         """The file of its curve, measured now if there is none."""
         for folder in (Path(self.path) / "curve", Path(self.path) / "evaluation"):
-            record = er.read_evaluation(folder) or {}
+            record = read_evaluation(folder) or {}
             if record.get("step") == self.step and "curve" in record.get("details", {}):
                 return str(folder / "figures.json")
         say(f"{self.path}: measuring its curve")
         protocol = er.EvaluationProtocol(metrics=("curve",), checkpoint=checkpoint)
-        found = er.evaluate_run(self.path, (), protocol, out=Path(self.path) / "curve")
+        found = evaluate_run(self.path, (), protocol, out=Path(self.path) / "curve")
         return str(found.folder / "figures.json")
 
     def sampler(self, spec: Mapping[str, Any], checkpoint: str) -> dict[str, Any]:
@@ -403,7 +403,7 @@ def main() -> None:
     runs = [Run.of(path, options.checkpoint) for path in options.run]
     if len({run.process for run in runs}) > 1:
         parser.error("runs of one process at a time: their mean would be of different models")
-    named = [er.parse_spec(given) for given in options.sampler or ()]
+    named = [parse_spec(given) for given in options.sampler or ()]
     specs = [{"name": one} if isinstance(one, str) else one for one in named] or runs[0].samplers
     asked = [setting for spec in specs for setting in settings(spec)]
     results = Results.read(options.out)

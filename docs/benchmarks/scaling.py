@@ -95,9 +95,9 @@ def sample(point: dict) -> dict[str, float]:
 def evaluation(point: dict) -> dict[str, float]:
     """The seconds of evaluating so many samples by every usual metric."""
     import elbowroom as er
-    from elbowroom.evaluation.evaluation import evaluate
-    from elbowroom.evaluation.protocol import EvaluationProtocol
     from elbowroom.plugins.datasets.digits import Digits
+    from elbowroom.plugins.evaluation.evaluation import evaluate
+    from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 
     model = er.assemble("digits", sampler={"name": "ancestral", "steps": 4})
     return {

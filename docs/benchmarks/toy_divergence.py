@@ -20,7 +20,7 @@ from typing import Any
 
 import elbowroom as er
 import torch
-from elbowroom.conformance.oracle import TableOracle
+from elbowroom.plugins.conformance.oracle import TableOracle
 from elbowroom.plugins.datasets.toy import CoupledTriple
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
@@ -34,7 +34,6 @@ SAMPLERS: dict[str, list[dict[str, Any]]] = {
         {"name": "first-hitting"},
         {"name": "scattered"},
         {"name": "confidence", "temperature": 1.0},
-        {"name": "planned", "eta": 1.0},
         {"name": "corrected", "tokens": 1},
     ],
     "gaussian": [
@@ -49,10 +48,6 @@ SAMPLERS: dict[str, list[dict[str, Any]]] = {
         {"name": "multistep", "begin": -4.0, "end": 4.0},
         {"name": "multistep", "begin": -4.0, "end": 4.0, "draw": True},
     ],
-}
-WITHOUT_STEPS: dict[str, list[dict[str, Any]]] = {
-    "masked": [{"name": "entropy-bounded", "bound": bound} for bound in (0.0, 0.1, 0.5)],
-    "gaussian": [],
 }
 PARTS = 10
 
@@ -119,13 +114,13 @@ def main() -> None:
             for sampler in SAMPLERS[options.process]
             for steps in STEPS[options.process]
         ]
-        for sampler in [*asked, *WITHOUT_STEPS[options.process]]:
+        for sampler in asked:
             grid = sampler.get("grid")
             given = {**sampler, "grid": {"name": grid, "curve": str(curve)}} if grid else sampler
             words = ", ".join(
                 str(v) if k == "name" else f"{k}: {v}" for k, v in sampler.items() if k != "steps"
             )
-            steps = sampler.get("steps", "")
+            steps = sampler["steps"]
             print(
                 f"| {words} | {steps} | {measure(model, given, law, options.draws)} |", flush=True
             )

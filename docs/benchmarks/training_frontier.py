@@ -24,6 +24,7 @@ from typing import Any
 import attrs
 import elbowroom as er
 from elbowroom.config.spec import ComponentSpec
+from elbowroom.runs.folder import RunFolder
 
 COLUMNS = {
     "bits_per_dim": ("bits/dim", 3),
@@ -51,7 +52,7 @@ class Recipe:
     @classmethod
     def of(cls, run: Path) -> Recipe:
         """From a run's config."""
-        config = er.RunFolder.open(run).config()
+        config = RunFolder.open(run).config()
         return cls(
             written(config.data),
             written(config.process),

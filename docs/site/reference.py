@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import shutil
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import elbowroom
-from elbowroom import KINDS, Kind
+from elbowroom import Kind
+from elbowroom.registry.kinds import KINDS
+
+elbowroom.installed()  # adds the kinds of plugins
 
 if TYPE_CHECKING:
     from mkdocs.structure.files import Files
+
+CORE = Path(__file__).parents[2] / "core"
+CONFORMANCE = CORE.parent / "plugins" / "conformance" / "__init__.pyi"
 
 TITLES = {
     "api": "The verbs",
@@ -20,17 +29,17 @@ TITLES = {
     "randomness": "Random numbers",
     "contracts": "Values that contracts exchange",
     "objective": "The objective",
-    "certificate": "The certificate",
     "registry": "The registry",
     "config": "Configs",
     "runs": "Runs",
-    "conformance": "Conformance",
-    "sampling": "Sampling",
-    "training": "Training",
-    "evaluation": "Evaluation",
     "cli": "For authors of commands",
+    "training": "Training",
+    "sampling": "Sampling",
+    "evaluation": "Evaluation",
+    "paper": "The certificate",
+    "conformance": "Conformance",
 }
-"""Room -> the title of its page."""
+"""Room of core, or plugin with public names -> the title of its page."""
 
 
 def on_config(config: Any) -> Any:
@@ -39,7 +48,17 @@ def on_config(config: Any) -> Any:
     contracts = [{_title(kind): f"reference/contracts/{name}.md"} for name, kind in KINDS.items()]
     rooms = [{title: f"reference/api/{room}.md"} for room, title in TITLES.items()]
     reference += [{"Contracts": contracts}, {"Public names": rooms}]
+    link_sources()
     return config
+
+
+def link_sources() -> None:
+    """Make the package of links to its sources that mkdocstrings reads (``paths``)."""
+    package = CORE.parent / "build" / "docs" / "elbowroom"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir(parents=True)
+    for path in (*CORE.iterdir(), CORE.parent / "plugins", CORE.parent / "contrib"):
+        (package / path.name).symlink_to(path)
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -61,7 +80,8 @@ def pages() -> dict[str, str]:
 def contract(kind: Kind) -> str:
     """A contract with its theory, and who supplies such components."""
     module, _, cls = kind.contract.partition(":")
-    members = sorted(public()[module], key=lambda name: name != cls)  # the contract first
+    names = {cls, *public().get(module, ())}
+    members = sorted(names, key=lambda name: (name != cls, name))  # the contract first
     supplied = elbowroom.installed().components(kind.name)
     names = ", ".join(f"`{name}`" for name in supplied) or "none"
     lines = [f"# {_title(kind)}", "", f"{kind.meaning}: hook `{kind.hook}`. Built in: {names}.", ""]
@@ -73,18 +93,27 @@ def public_names(room: str) -> str:
     contracts = {kind.contract.partition(":")[0] for kind in KINDS.values()}
     lines = [f"# {TITLES[room]}", ""]
     for module, names in public().items():
-        if module.split(".")[1] == room and module not in contracts:
+        if _room(module) == room and module not in contracts:
             lines += _members(module, names)
     return "\n".join(lines)
 
 
 def public() -> Mapping[str, list[str]]:
-    """Module -> its public names, in the order of the package's own table."""
-    from elbowroom import cli, conformance
+    """Module -> its public names, as the stubs of the package and of its rooms list them."""
+    found: dict[str, list[str]] = {}
+    for stub in sorted((*CORE.glob("__init__.pyi"), *CORE.glob("*/__init__.pyi"), CONFORMANCE)):
+        base = "elbowroom" if stub.parent == CORE else f"elbowroom.{stub.parent.name}"
+        base = "elbowroom.plugins.conformance" if stub == CONFORMANCE else base
+        for node in ast.parse(stub.read_text("utf-8")).body:
+            if isinstance(node, ast.ImportFrom):
+                names = found.setdefault(f"{base}.{node.module}", [])
+                names += [one.name for one in node.names if one.name not in names]
+    return found
 
-    table = elbowroom._PUBLIC  # the package's own
-    found = {f"elbowroom.{module}": names.split() for module, names in table.items()}
-    return found | {package.__name__: list(package.__all__) for package in (conformance, cli)}
+
+def _room(module: str) -> str:
+    parts = module.split(".")
+    return parts[2] if parts[1] == "plugins" else parts[1]
 
 
 def _members(module: str, names: list[str]) -> list[str]:
@@ -100,7 +129,7 @@ def _title(kind: Kind) -> str:
 def configuration() -> str:
     """Every section and every component's options."""
     from elbowroom import installed
-    from elbowroom.config.sections import Config, ObjectiveSection, Train
+    from elbowroom.config.sections import Config, ObjectiveSection
 
     lines = [
         "# Configuration",
@@ -111,12 +140,12 @@ def configuration() -> str:
     for title, section in (
         ("The config", Config),
         ("objective", ObjectiveSection),
-        ("train", Train),
+        *((name, found.load()) for name, found in installed().components("section").items()),
     ):
         lines += ["", f"## {title}", "", _first_line(section), "", *_options(section)]
     for kind, row in KINDS.items():
         components = installed().components(kind)
-        if not components or not row.is_class:
+        if not components or not row.is_class or kind == "section":
             continue
         lines += ["", f"## {row.plural.capitalize()}"]
         for name, component in components.items():

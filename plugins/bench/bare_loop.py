@@ -7,7 +7,8 @@ is used again and again. Masked processes, and Gaussian ones that predict v or l
 from __future__ import annotations
 
 import torch
-from elbowroom import Batch, Dataset, Parts, build_model
+from elbowroom import Batch, Dataset
+from elbowroom.config import Parts, build_model
 from torch import Tensor
 from torch.nn import functional as F
 

@@ -33,15 +33,12 @@ from elbowroom import (
     Diffusion,
     ElbowroomError,
     Noise,
-    Parts,
-    Ranks,
-    Registry,
     Sampler,
-    Training,
-    build_model,
-    build_parts,
-    kept_memory,
 )
+from elbowroom.config import Parts, build_model, build_parts
+from elbowroom.plugins.training.step import Training
+from elbowroom.registry import Registry
+from elbowroom.runs import Ranks, kept_memory
 from torch import Tensor
 
 from .bare_loop import BareLoop, can_be_written_out

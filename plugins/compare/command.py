@@ -19,8 +19,10 @@ from elbowroom.cli import (
     Pace,
     Reference,
     Samples,
+    SampleSeeds,
     console,
     duration,
+    echo,
     print_json,
     progress_bars,
     table,
@@ -71,7 +73,10 @@ def compare(
     features: Features = None,
     reference: Reference = None,
     samples: Samples = 1000,
-    sample_seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")] = 0,
+    sample_seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Of samples and noise; the first of several.")
+    ] = 0,
+    sample_seeds: SampleSeeds = 1,
     checkpoint: Annotated[
         str, typer.Option(metavar="WHICH", help="last (equal budgets), best or a step.")
     ] = "last",
@@ -95,7 +100,9 @@ def compare(
 
     Example: elbowroom compare digits --vary process=gaussian,masked --vary weighting=elbo,simple
     """
-    from elbowroom import EvaluationProtocol, check_device, parse_spec
+    from elbowroom.config import parse_spec
+    from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
+    from elbowroom.runs import check_device
 
     from .axes import Axis, parse_skip
     from .comparison import Comparison, refuse_broken
@@ -107,6 +114,7 @@ def compare(
         reference=reference,
         samples=samples,
         seed=sample_seed,
+        sample_seeds=sample_seeds,
         checkpoint=checkpoint,
         precision=precision,  # type: ignore[arg-type]  # checked there
     )
@@ -152,9 +160,9 @@ def _print_commands(comparison: Comparison, cells: Sequence[Cell], *, as_json: b
         print_json({"commands": listed, "problems": broken})
         return
     for commands in listed.values():
-        typer.echo(" && \\\n  ".join(commands))
+        echo(" && \\\n  ".join(commands))
     for name, problem in broken.items():
-        typer.echo(f"# {name} cannot be run: {problem}".replace("\n", "\n# "))
+        echo(f"# {name} cannot be run: {problem}".replace("\n", "\n# "))
 
 
 # -- while it runs
@@ -352,7 +360,8 @@ def _by_value(said: Mapping[str, Any]) -> str:
     """Each value with those that have it; many numbers as a range."""
     having: dict[Any, list[str]] = {}
     for label, value in said.items():
-        having.setdefault(value, []).append(label)
+        if value is not None:  # a group of which it is not known
+            having.setdefault(value, []).append(label)
     numbers = [value for value in having if isinstance(value, int | float)]
     if len(having) > 4 and len(numbers) == len(having):
         return f"{min(numbers):,} to {max(numbers):,}"

@@ -25,16 +25,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import attrs
-from elbowroom import (
-    Config,
-    ConfigError,
-    DataSpec,
-    ElbowroomError,
-    EvaluationProtocol,
-    load_config,
-    settled,
-    to_plain,
-)
+from elbowroom import Config, ConfigError, DataSpec, ElbowroomError, load_config
+from elbowroom.config import settled, to_plain
+from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 
 from .axes import Axis, short_value
 from .point import Point
@@ -155,6 +148,8 @@ class Comparison:
     def _evaluation(self, cell: Cell, asked: EvaluationProtocol) -> list[str]:
         words = [*self._program(), "evaluate", str(cell.folder)]
         words += ["--samples", str(asked.samples), "--seed", str(asked.seed)]
+        if asked.sample_seeds > 1:
+            words += ["--sample-seeds", str(asked.sample_seeds)]
         words += ["--checkpoint", asked.checkpoint]
         for metric in asked.metrics:
             words += ["--metric", metric if isinstance(metric, str) else json.dumps(metric)]

@@ -1,9 +1,8 @@
-"""How the measurements of one column are written: all with the decimals that their spread deserves.
+"""Decimals of a column: the same for all its measurements.
 
-    decimals = 1 - floor(log10 s),      s the middle spread: it shows two digits that count
+    decimals = 1 - floor(log10 s),      s the median standard error: two of its digits are shown
 
-or, where no measurement has a spread, three digits of the middle one, those of real data among
-them.
+or, where no measurement has a standard error, three digits of the median value, floors included.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import attrs
 _MOST = 6
 
 Summary = Mapping[str, Any]
-"""Mean, sd over seeds, standard error and floor (elbowroom.plugins.compare.results)."""
+"""Mean, standard error and floor (elbowroom.plugins.compare.results)."""
 
 
 @attrs.frozen
@@ -31,7 +30,7 @@ class Column:
     def of(cls, measurements: Iterable[Summary | None]) -> Column:
         """The column of these measurements; None where a model has none."""
         there = [f for f in measurements if f is not None and f["mean"] is not None]
-        spreads = [s for s in map(_spread, there) if s]
+        spreads = [f["standard_error"] for f in there if f["standard_error"]]
         if spreads:
             return cls(_clipped(1 - _magnitude(statistics.median(spreads))))
         values = [abs(f[key]) for f in there for key in ("mean", "floor") if f[key]]
@@ -46,8 +45,8 @@ class Column:
         )
 
     def spread(self, measurement: Summary) -> str | None:
-        """What stands after ±: over seeds if there are several, else of the measurement itself."""
-        spread = _spread(measurement)
+        """The standard error after ±; None where it is not known."""
+        spread = measurement["standard_error"]
         return None if spread is None else self.plain(spread)
 
     def plain(self, value: float) -> str:
@@ -57,12 +56,6 @@ class Column:
     def signed(self, value: float) -> str:
         """A difference between them."""
         return f"{value:+.{self.decimals}f}"
-
-
-def _spread(measurement: Summary) -> float | None:
-    return next(
-        (s for s in (measurement["sd"], measurement["standard_error"]) if s is not None), None
-    )
 
 
 def _magnitude(value: float) -> int:

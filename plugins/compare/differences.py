@@ -1,14 +1,17 @@
-"""How models differ where everything else is the same: seed by seed.
+"""Differences between models with the same seeds.
 
-As far as their configs agree, runs of one seed see the same examples in the same order and draw
-their samples from the same noise. What a seed does to both cancels in
+As far as their configs agree, runs of one training seed see the same examples in the same order,
+and all runs are evaluated with the same sample seeds, examples and noise. What these do to both
+models cancels in
 
-    d_s = measurement of a model with seed s - measurement of the first model with seed s,
+    d_st = model's replicate t with training seed s - the first model's,
 
-whose mean over seeds is known better than either measurement, as far as the two move together.
-With n seeds the mean lies within t_(n-1) sd / sqrt(n) of the truth in 19 of 20 comparisons, t the
-97.5 % quantile of Student's distribution; a difference beyond that is beyond noise. That all seeds
-agree on the sign says less: of two seeds, every second pair does without any difference.
+whose mean has a smaller error than either measurement, as far as the two move together. It lies
+within t_f se of the truth in 19 of 20 comparisons, with the standard error se and its f degrees of
+freedom by ``errors.py`` and t the 97.5 % quantile of Student's distribution; a difference beyond
+that is beyond noise. A measurement without replicates (one sample seed) has d_s alone: se is then
+over training seeds, and what other samples would change for all of them is not in it. That all
+seeds agree on the sign is weaker: of two seeds, every second pair does without any difference.
 
 Where one of the two is vacuous, worse than that of a model that knows nothing, the difference is no
 merit.
@@ -16,10 +19,11 @@ merit.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from .errors import EVALUATION, TRAINING, crossed_error, replicates
 
 Measurements = Mapping[str, Mapping[str, Any]]
 
@@ -43,16 +47,11 @@ def differences(
 
 
 def leads(results: Mapping[str, Any], name: str, k: int) -> bool:
-    """Is group ``k`` apart from every other group in a measurement, beyond the noise of seeds?"""
+    """Does group ``k`` differ from every other group in a measurement, beyond noise?"""
     by_seed = [_by_seed(group, results["points"]) for group in results["groups"]]
     others = [seeds for j, seeds in enumerate(by_seed) if j != k and _has(seeds, name)]
     found = [_measurement(name, by_seed[k], other) for other in others]
     return bool(found) and all(one is not None and one["beyond_noise"] for one in found)
-
-
-def half_interval(values: Sequence[float]) -> float:
-    """Half of the 95 % interval of the mean of two values or more."""
-    return student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -97,27 +96,37 @@ def _measurement(
         for seed in sorted(first.keys() & other.keys())
         if name in first[seed] and name in other[seed]
     ]
-    each = [
-        theirs["value"] - ours["value"]
-        for theirs, ours in pairs
-        if theirs["value"] is not None and ours["value"] is not None
-    ]
-    if len(each) < 2:
+    pairs = [pair for pair in pairs if None not in (pair[0]["value"], pair[1]["value"])]
+    if len(pairs) < 2:
         return None
-    mean = statistics.fmean(each)
+    each = [theirs["value"] - ours["value"] for theirs, ours in pairs]
+    mean, table = statistics.fmean(each), _by_replicate(pairs)
+    error = crossed_error(table or [[value] for value in each])
+    within = student(error.freedom) * error.value
     vacuous = any(measurement.get("vacuous") for pair in pairs for measurement in pair)
     return {
         "mean": mean,
         "sd": statistics.stdev(each),
         "n": len(each),
-        "interval": (within := half_interval(each)),
+        "interval": within,
         "beyond_noise": abs(mean) > within,
         "all_agree": min(each) * max(each) > 0,
         "for_the_better": None if vacuous else _better(mean, pairs[0][0]["better"]),
         "vacuous": vacuous,
-        "standard_error": None,
+        "standard_error": error.value,
+        "error_includes": [TRAINING, EVALUATION] if table else [TRAINING],
         "floor": None,
     }
+
+
+def _by_replicate(
+    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+) -> list[list[float]] | None:
+    """[S, T] the differences of each replicate; None where models do not have the same."""
+    theirs, ours = (replicates(side) for side in zip(*pairs, strict=True))
+    if theirs is None or ours is None or len(theirs[0]) != len(ours[0]):
+        return None
+    return [[a - b for a, b in zip(*rows, strict=True)] for rows in zip(theirs, ours, strict=True)]
 
 
 def _better(mean: float, better: str | None) -> bool | None:

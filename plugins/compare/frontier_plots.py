@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from elbowroom import write_atomically
+from elbowroom.files import write_atomically
 
 _COLOURS = ("#1f6fb2", "#d1661a", "#2f8f5b", "#9a4fb0", "#b8960b", "#c43d5c", "#17889a", "#6b6459")
 _INK = "#1f1e1b"

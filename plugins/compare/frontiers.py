@@ -58,7 +58,7 @@ class Spot:
     line: str  # which line it is on
     cost: float
     value: float
-    spread: float | None  # standard deviation over seeds
+    spread: float | None  # standard error
     label: str  # of the model
     vacuous: bool = False
 
@@ -136,7 +136,7 @@ def _record(spot: Spot) -> dict[str, Any]:
 def _spot(line: str, cost: float, summary: Mapping[str, Any], label: str) -> Iterator[Spot]:
     if summary["mean"] is not None:
         vacuous = bool(summary.get("vacuous"))
-        yield Spot(line, cost, summary["mean"], summary["sd"], label, vacuous)
+        yield Spot(line, cost, summary["mean"], summary["standard_error"], label, vacuous)
 
 
 def _calls(results: Mapping[str, Any], name: str) -> Iterator[Spot]:

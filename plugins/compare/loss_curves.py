@@ -19,18 +19,12 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import (
-    Certificate,
-    Config,
-    ElbowroomError,
-    LossCurve,
-    RunFolder,
-    build_parts,
-    certify,
-    levels_at,
-    settled,
-    slack_on_run,
-)
+from elbowroom import Config, ElbowroomError
+from elbowroom.config import build_parts, settled
+from elbowroom.plugins.paper.certificate import Certificate, certify
+from elbowroom.plugins.paper.slack import LossCurve, slack_on_run
+from elbowroom.plugins.paper.survey import levels_at
+from elbowroom.runs import RunFolder
 
 _POINTS = 240  # of a curve that is drawn
 _FEW = 20  # logged values that nobody takes for a curve

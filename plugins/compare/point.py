@@ -27,27 +27,15 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from elbowroom import (
-    ENDS_WITH_INPUT,
-    Config,
-    ElbowroomError,
-    EvaluationProtocol,
-    RunError,
-    RunEvent,
-    RunFolder,
-    check_unchanged,
-    evaluate_run,
-    evaluation_folder,
-    load_config,
-    process_group,
-    read_evaluation,
-    read_json,
-    remember_code,
-    replace_file,
-    to_plain,
-    train,
-)
+from elbowroom import Config, ElbowroomError, RunError, RunEvent, load_config, train
 from elbowroom.cli import in_detail, listen
+from elbowroom.config import to_plain
+from elbowroom.files import read_json, replace_file
+from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
+from elbowroom.plugins.evaluation.run import evaluate_run, evaluation_folder, read_evaluation
+from elbowroom.plugins.launchers.launcher import ENDS_WITH_INPUT
+from elbowroom.plugins.training.loop import InterruptedRun
+from elbowroom.runs import RunFolder, check_unchanged, named_code, process_group
 
 from .shared_training import adopt, can_adopt
 
@@ -102,7 +90,7 @@ class Point:
         opened = RunFolder(self.folder)
         if not opened.has_begun:
             return None
-        check_unchanged(self.config, to_plain(opened.config()), str(self.folder))
+        check_unchanged(self.config, opened.plain_config(), str(self.folder))
         return opened
 
     @property
@@ -117,7 +105,7 @@ class Point:
                 f"{self.folder} was trained for {latest.step} steps already, and "
                 f"{self.config.train.steps} are asked for: choose another folder"
             )
-        return latest.step == self.config.train.steps
+        return bool(latest.step == self.config.train.steps)
 
     @property
     def damaged(self) -> bool:
@@ -163,8 +151,7 @@ class Point:
             return None
         found = read_evaluation(folder)
         plain = json.loads(json.dumps(asked.record()))
-        before = {"precision": "float32", "reference": None}  # what older ones do not say
-        if found is None or {**before, **found["protocol"]} != plain:
+        if found is None or found["protocol"] != plain:
             return None
         return found if self._is_of_the_end(found) else None
 
@@ -185,15 +172,15 @@ def run_point(job: Path) -> int:
     point = Point.of_record(read_json(job / "job.json"))
     if point.ranks > 1 and "RANK" not in os.environ:
         return _under_torchrun(job, point.ranks)
-    remember_code(point.config)  # also where another machine has trained it
     with process_group("cpu") as ranks:  # what one rank finds before another has changed it
         needs_training = ranks.first(lambda: _ready(point, job))
     if needs_training:
         _jobs[point.folder] = job
-        result = train(point.config, point.folder, device=point.device, go_on=True)
-        if result.reason != "finished":
-            _end(job, "interrupted", f"at step {result.step} of {result.steps}")
-            return result.exit_code
+        try:
+            train(point.config, point.folder, device=point.device, go_on=True)
+        except InterruptedRun as error:
+            _end(job, "interrupted", f"at step {error.result.step} of {error.result.steps}")
+            return error.exit_code
     with process_group("cpu") as ranks:
         missing = ranks.first(lambda: [str(folder) for folder in point.missing()])
     progress = sparing_notes(job)
@@ -201,7 +188,12 @@ def run_point(job: Path) -> int:
     for folder, protocol in point.wanted().items():
         if str(folder) in missing:
             failed |= evaluate_run(
-                point.folder, (), protocol, out=folder, device=point.device, progress=progress
+                point.folder,
+                named_code(point.config),
+                protocol,
+                out=folder,
+                device=point.device,
+                progress=progress,
             ).failed
     _end(job, "finished", "; ".join(f"{name} failed: {why}" for name, why in failed.items()))
     return FAILED if failed else 0

@@ -8,6 +8,7 @@ from typing import Any
 from elbowroom import Display
 
 from .decimals import Column
+from .errors import EVALUATION
 from .paper_table import ours
 
 
@@ -112,18 +113,46 @@ def knows_nothing_words(results: Mapping[str, Any]) -> str:
 
 
 def legend(results: Mapping[str, Any]) -> str:
-    """What stands below a table: what ± and † are, and how all was measured."""
-    several = len(results["seeds"]) > 1
-    spread = (
-        f"±: standard deviation over {len(results['seeds'])} seeds"
-        if several
-        else "±: standard error of the measurement, one seed"
-    )
+    """The notes of a table: what ± and † mean, and the protocol of all measurements."""
     asked, condition = results["protocol"], condition_of(results)
-    spread += f"; {condition}" if condition else ""
+    error = f"±: {error_words(results)}" + (f"; {condition}" if condition else "")
     marked = any(f.get("vacuous") for g in results["groups"] for f in g["figures"].values())
     vacuous = "; †: vacuous, worse than knowing nothing" if marked else ""
     return (
-        f"{spread}{vacuous}; {asked['samples']} samples, seed {asked['seed']}, EMA weights of the "
-        f"{asked['checkpoint']} checkpoint; real data: the test split in the samples' place"
+        f"{error}{vacuous}; {samples_words(asked)}, EMA weights of the {asked['checkpoint']} "
+        "checkpoint; real data: the test split in the samples' place"
     )
+
+
+def samples_words(protocol: Mapping[str, Any]) -> str:
+    """``1000 samples, seed 0``, or ``3 × 1000 samples, seeds 0 to 2``."""
+    count, first, seeds = protocol["samples"], protocol["seed"], protocol.get("sample_seeds", 1)
+    if seeds == 1:
+        return f"{count} samples, seed {first}"
+    return f"{seeds} × {count} samples, seeds {first} to {first + seeds - 1}"
+
+
+def error_words(results: Mapping[str, Any]) -> str:
+    """What ± of a table includes."""
+    seeds, samples = len(results["seeds"]), results["protocol"].get("sample_seeds", 1)
+    drawn = f"{samples} sample seeds" if samples > 1 else "other samples"
+    noise = f"({drawn} with the same reference, for bits/dim other examples and noise)"
+    if seeds > 1:
+        words = f"standard error over {seeds} training seeds and of the evaluation {noise}"
+    else:
+        words = f"standard error of the evaluation {noise}; not of other training seeds"
+    if without := _without_evaluation(results):
+        words += f"; without the error of the evaluation: {', '.join(without)}"
+    return words
+
+
+def _without_evaluation(results: Mapping[str, Any]) -> list[str]:
+    """The titles of columns whose ± does not include the error of the evaluation."""
+    return [
+        title
+        for name, title in shown_measurements(results).items()
+        if any(
+            figure["standard_error"] is not None and EVALUATION not in figure["error_includes"]
+            for figure in (group["figures"][name] for group in _having(results, name))
+        )
+    ]

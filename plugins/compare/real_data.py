@@ -13,20 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from elbowroom import (
-    ComponentSpec,
-    Config,
-    Dataset,
-    ElbowroomError,
-    Filmstrip,
-    Split,
-    has_picture,
-    options_of,
-    permute,
-    pixels,
-    save_small_png,
-    to_plain,
-)
+from elbowroom import ComponentSpec, Config, Dataset, ElbowroomError, Split
+from elbowroom.config import options_of, to_plain
+from elbowroom.plugins.sampling.filmstrip import Filmstrip, save_small_png
+from elbowroom.plugins.sampling.picture import has_picture, pixels
+from elbowroom.randomness import permute
 from torch import Tensor
 
 from .comparison import Cell

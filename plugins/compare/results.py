@@ -1,8 +1,9 @@
 """What a comparison found: plain data.
 
     points       one for each point of the grid: values, seed, status, measurements, budget, folder
-    groups       points that differ in the seed alone: mean and standard deviation of measurements,
-                 curves, samples, the weighting's shape and certificate
+    groups       points that differ in the seed alone: mean of measurements with its standard error
+                 and the sources of noise in it, std over seeds, curves, samples, the weighting's
+                 shape and certificate
     display      measurement -> its title and where it is shown, as its metric says
     differences  each group less the first, seed by seed
     budgets      what is the same for all, and where groups differ
@@ -21,17 +22,15 @@ from importlib import metadata
 from typing import Any
 
 import attrs
-from elbowroom import (
-    Config,
-    ElbowroomError,
-    RunFolder,
-    finite,
-    is_vacuous,
-    to_plain,
-)
+from elbowroom import Config, ElbowroomError
+from elbowroom.config import to_plain
+from elbowroom.files import finite
+from elbowroom.plugins.evaluation.metric import is_vacuous
+from elbowroom.runs import RunFolder
 
 from .comparison import Cell, Comparison
 from .differences import differences
+from .errors import combined_error
 from .frontiers import Operations, asks_for_operations, frontiers
 from .loss_curves import curves_of, weighting_of
 from .paper_table import ROWS, SETTING, ours
@@ -150,15 +149,18 @@ def _group(same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
 
 
 def summary(measurements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Mean and standard deviation over seeds (n - 1; None for one), and what they are of."""
-    values = [f["value"] for f in measurements if f["value"] is not None]
+    """Mean over training seeds with its standard error (errors.py) and protocol; std over seeds."""
+    known = [f for f in measurements if f["value"] is not None]
+    values = [f["value"] for f in known]
     first, mean = measurements[0], statistics.fmean(values) if values else None
     nothing = first.get("knows_nothing")
+    error, includes = combined_error(known) if known else (None, [])
     return {
         "mean": mean,
         "sd": statistics.stdev(values) if len(values) > 1 else None,
         "n": len(values),
-        "standard_error": first["standard_error"] if len(values) == 1 else None,
+        "standard_error": error,
+        "error_includes": includes,
         "heading": first.get("heading"),
         "better": first["better"],
         "floor": first["floor"],

@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from elbowroom import (
-    ElbowroomError,
-    write_atomically,
-)
+from elbowroom import ElbowroomError
+from elbowroom.files import write_atomically
 
 from .typeset import FORMS
 
@@ -54,7 +52,7 @@ def as_csv(results: Mapping[str, Any]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     head = [*varied, "seed", "status", "reason", "folder", "parameters", "calls", "step"]
     tail = [f"{name}{part}" for name in measurements for part in _COLUMNS_OF]
-    writer.writerow([*head, *tail])
+    writer.writerow(map(_not_a_formula, [*head, *tail]))
     for point in points:
         shared = [point["values"][key] for key in varied]
         shared += [point[key] for key in head[len(varied) : -1]]
@@ -63,5 +61,16 @@ def as_csv(results: Mapping[str, Any]) -> str:
             for name in measurements:
                 measurement = judged["figures"].get(name, {})
                 row += [measurement.get(key) for key in _COLUMNS_OF.values()]
-            writer.writerow(["" if value is None else value for value in row])
+            writer.writerow(["" if value is None else _not_a_formula(value) for value in row])
     return text.getvalue()
+
+
+def _not_a_formula(value: Any) -> Any:
+    """A text that a spreadsheet would take for a formula, with the apostrophe that prevents it."""
+    if not isinstance(value, str) or value[:1] not in tuple("=+-@\t\r"):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value

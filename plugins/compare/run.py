@@ -12,16 +12,15 @@ from elbowroom import (
     Config,
     ConfigError,
     Diffusion,
-    EvaluationProtocol,
-    Launcher,
-    check_device,
-    check_lasting,
     dump_yaml,
     load_config,
     named_component,
     parts_of,
-    write_atomically,
 )
+from elbowroom.files import write_atomically
+from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
+from elbowroom.plugins.launchers.launcher import Launcher
+from elbowroom.runs import check_device, check_lasting
 
 from .axes import Axis
 from .comparison import Cell, Comparison, refuse_broken

@@ -10,23 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from elbowroom import (
-    ElbowroomError,
-    Ended,
-    Interrupt,
-    Job,
-    JSONFileError,
-    Launcher,
-    RunFolder,
-    Subject,
-    is_count,
-    locked,
-    parse_json,
-    place,
-    read_json,
-    remember_code,
-    replace_file,
-)
+from elbowroom import ElbowroomError
+from elbowroom.files import JSONFileError, is_count, locked, parse_json, read_json, replace_file
+from elbowroom.plugins.evaluation.metric import Subject
+from elbowroom.plugins.launchers.launcher import Ended, Job, Launcher
+from elbowroom.plugins.training.signals import Interrupt
+from elbowroom.runs import RunFolder, place
 
 from .comparison import Cell, Comparison
 
@@ -59,9 +48,6 @@ def run_comparison(
     SIGINT, SIGTERM and SIGHUP end it cleanly: running points save themselves, and stand as
     interrupted. A second comparison in the same folder is refused meanwhile.
     """
-    for cell in cells:
-        if cell.point is not None:
-            remember_code(cell.point.config)
     states = {cell.name: _standing(cell) for cell in cells}
     missing = [cell for cell in cells if states[cell.name].status == "waiting"]
     if not missing:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from elbowroom import Config, ElbowroomError, RunFolder, lend_training, to_plain
+from elbowroom import Config, ElbowroomError
+from elbowroom.config import to_plain
+from elbowroom.plugins.training.reuse import lend_training
+from elbowroom.runs import RunFolder
 
 _OF_DRAWING = "sampler"
 
 
 def training_of(config: Config) -> dict[str, Any]:
     """What training depends on: two configs that agree here train the same model."""
-    plain: dict[str, Any] = json.loads(json.dumps(to_plain(config)))
+    return without_sampler(to_plain(config))
+
+
+def without_sampler(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a config that is plain data."""
+    plain: dict[str, Any] = json.loads(json.dumps(config))
     return {key: value for key, value in plain.items() if key != _OF_DRAWING}
 
 
@@ -22,7 +31,7 @@ def can_adopt(config: Config, source: Path) -> bool:
     try:
         run = RunFolder.open(source)
         latest = run.latest()
-        same = training_of(run.config()) == training_of(config)
+        same = without_sampler(run.plain_config()) == training_of(config)
     except ElbowroomError:
         return False
     return same and latest is not None and latest.step == config.train.steps

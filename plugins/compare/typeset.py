@@ -205,7 +205,7 @@ def _wide(table: Table, title: str, cells: Sequence[str]) -> list[str]:
 
 def _one_line(text: str) -> str:
     """Without line breaks and what has no shape."""
-    shaped = (" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)
+    shaped = (" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
     return " ".join("".join(shaped).split())
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from elbowroom.cli import Lines, Pace, duration
+from elbowroom.cli import Lines, Pace, console as terminal, duration, printable
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -76,7 +76,7 @@ class Plain(Display):
         self._open.close()
 
     def _write(self, line: str) -> None:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(printable(line) + "\n")
         sys.stderr.flush()
 
 
@@ -134,7 +134,7 @@ def start(
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Begin to show a run."""
-    console = console or Console(stderr=True)
+    console = console or terminal(stderr=True)
     live = console.is_terminal and not console.is_dumb_terminal
     display = Bar(event.steps, event.step, console) if live else Plain(event.steps, clock)
     _runs[event.folder] = run = _Run(display, Pace(clock), clock, clock())

@@ -9,5 +9,5 @@ _HERE = "elbowroom.plugins.cost"
 
 @hookimpl
 def commands() -> dict[str, str]:
-    """What this plugin adds to the command line; ``explain --cost`` asks it too."""
+    """What this plugin adds to the command line."""
     return {"cost": f"{_HERE}.command:cost"}

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 from elbowroom import python_form
-from elbowroom.cli import (
-    JSON,
-    Changes,
-    Config,
-    Device,
-    Devices,
-    Measure,
-    Samples,
-    Tflops,
-    Utilisation,
-    print_json,
-)
+from elbowroom.cli import JSON, Changes, Config, Samples, echo, print_json
 
 
 @python_form("elbowroom.plugins.cost.cost:cost")
 def cost(
     config: Config,
     overrides: Changes = None,
-    tflops: Tflops = None,
-    utilisation: Utilisation = 0.4,
-    devices: Devices = 1,
+    tflops: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="A device's peak, in 10^12 operations a second: for hours."),
+    ] = None,
+    utilisation: Annotated[
+        float, typer.Option(metavar="SHARE", help="The share of that peak that is reached.")
+    ] = 0.4,
+    devices: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many devices train together.")
+    ] = 1,
     samples: Samples = 1000,
-    measure: Measure = False,
-    device: Device = None,
     json: JSON = False,
 ) -> None:
-    """Operations, memory and hours of a config; also as ``explain --cost``.
+    """Operations, memory and hours of a config.
 
     Example: elbowroom cost digits --tflops 300 --devices 8 --samples 50000
     """
@@ -44,11 +40,9 @@ def cost(
         utilisation=utilisation,
         devices=devices,
         samples=samples,
-        measured=measure,
-        device=device,
     )
     if json:
         print_json(report.record())
         return
     for line in report.lines():
-        typer.echo(line)
+        echo(line)

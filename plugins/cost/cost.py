@@ -3,7 +3,7 @@
     hours = steps * operations of a step / (devices * TFLOP/s * utilisation * 3600e12)
 
 Operations are counted, not estimated; what share of its peak a device reaches (utilisation) is a
-guess of the reader's, or is measured.
+guess of the reader's.
 """
 
 from __future__ import annotations
@@ -11,11 +11,18 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from elbowroom import Config, ConfigError, build_parts
+from elbowroom import Config, ConfigError
+from elbowroom.config import build_parts
 
-from .counting import Pass, Update, count_forward, count_looks, count_pass, count_update
-from .counting import weight_bytes as count_weights
-from .measuring import Measured, measure
+from .counting import (
+    Pass,
+    Update,
+    count_forward,
+    count_looks,
+    count_pass,
+    count_update,
+    weight_bytes as count_weights,
+)
 
 _KEPT = 4  # bytes of a number in the moving average
 
@@ -49,19 +56,18 @@ class CostReport:
     looks: float  # examples shown to the network for a sample; 0: there is no sampler
     samples: int  # of an evaluation
     weight_bytes: int
-    measured: Measured | None = None
 
     @property
     def step_flops(self) -> float:
         """Operations of a training step, all devices together."""
-        passes = self.config.train.batch_size / self.at_once
+        passes = float(self.config.train.batch_size / self.at_once)
         updates = 1 if self._shares > 1 else self.machine.devices
         return passes * self.one.flops + updates * self.update.flops
 
     @property
     def training_flops(self) -> float:
         """Of the whole training."""
-        return self.config.train.steps * self.step_flops
+        return float(self.config.train.steps) * self.step_flops
 
     @property
     def sample_flops(self) -> float:
@@ -91,30 +97,6 @@ class CostReport:
         """Over how many devices each weight is split."""
         return self.machine.devices if self.config.train.parallel == "fsdp" else 1
 
-    @property
-    def measured_hours(self) -> dict[str, float] | None:
-        """As measured on one device, were there as many of them."""
-        found = self.measured
-        if found is None:
-            return None
-        each = self.config.train.batch_size / found.batch * found.step_seconds / 3600
-        sample = self.looks * found.look_seconds / found.batch / 3600
-        devices = self.machine.devices
-        return {
-            "training": self.config.train.steps * each / devices,
-            "sample": sample / devices,
-            "evaluation": self.samples * sample / devices,
-        }
-
-    @property
-    def measured_tflops(self) -> float | None:
-        """Operations a second that training really reached."""
-        found = self.measured
-        if found is None:
-            return None
-        done = found.batch / self.at_once * self.one.flops + self.update.flops
-        return done / found.step_seconds / 1e12
-
     def record(self) -> dict[str, Any]:
         """Plain data."""
         hours = self.machine.hours
@@ -137,13 +119,6 @@ class CostReport:
                 "sample": hours(self.sample_flops),
                 "evaluation": hours(self.evaluation_flops),
             },
-            "measured": None
-            if self.measured is None
-            else {
-                **attrs.asdict(self.measured),
-                "tflops": self.measured_tflops,
-                "hours": self.measured_hours,
-            },
             "remark": self.one.remark or None,
         }
 
@@ -161,10 +136,8 @@ def cost(
     utilisation: float = 0.4,
     devices: int = 1,
     samples: int = 1000,
-    measured: bool = False,
-    device: str | None = None,
 ) -> CostReport:
-    """Count what ``config`` costs; with ``measured``, run a few of its steps on ``device`` too."""
+    """Count what ``config`` costs."""
     machine = Machine(devices, tflops, utilisation)
     _check(machine, config)
     parts = build_parts(config)
@@ -184,14 +157,13 @@ def cost(
         count_looks(parts),
         samples,
         size,
-        measure(parts, device, at_once) if measured else None,
     )
 
 
 def _at_once(config: Config, devices: int) -> int:
     """Examples that a device holds at the same time."""
-    each = config.train.batch_size // devices
-    micro = config.train.micro_batch
+    each: int = config.train.batch_size // devices
+    micro: int | None = config.train.micro_batch
     return each if micro is None else min(each, micro)
 
 

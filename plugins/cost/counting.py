@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import attrs
 import torch
-from elbowroom import (
-    Config,
-    Diffusion,
-    Noise,
-    Objective,
-    Parts,
-    Rates,
-    Signature,
-    Weights,
-)
+from elbowroom import Config, Diffusion, Noise, Objective, Signature
+from elbowroom.config import Parts
+from elbowroom.plugins.training.optimiser import Rates, Weights
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
@@ -56,12 +48,9 @@ def model_without_memory(parts: Parts) -> Diffusion:
         setattr(network, "checkpoint_activations", True)  # noqa: B010  # not every network has it
     if config.train.precision == "bfloat16":
         network.forward = torch.autocast("cpu", torch.bfloat16)(network.forward)
-    schedule = copy.deepcopy(parts.schedule)
-    if isinstance(schedule, nn.Module):
-        schedule.requires_grad_(False)  # whether it may learn here looks at values
     objective = Objective.prepared(
         parts.process,
-        schedule,
+        parts.schedule,
         parts.weighting,
         config.objective.times.build(),
         steps=config.objective.steps,

@@ -38,7 +38,7 @@ def duration(hours: float) -> str:
 
 def lines(report: CostReport) -> list[str]:
     """What a config costs, for people."""
-    return [*_operations(report), *_memory(report), *_measured(report), *_remarks(report)]
+    return [*_operations(report), *_memory(report), *_remarks(report)]
 
 
 def _operations(report: CostReport) -> list[str]:
@@ -61,7 +61,7 @@ def _operations(report: CostReport) -> list[str]:
         when = "" if hours is None else f"   {duration(hours)}"
         told.append(f"  {name:<14} {of:<28} {count(flops):>12}{when}")
     if machine.tflops is None:
-        told.append("  hours: say what a device does with --tflops, or run a few steps: --measure")
+        told.append("  hours: give a device's peak with --tflops")
     return told
 
 
@@ -74,25 +74,6 @@ def _memory(report: CostReport) -> list[str]:
         ways.append(f"{train.parallel} over {report.machine.devices}")
     told = [f"memory of a device ({', '.join(ways)})"]
     return told + [f"  {name:<14} {size(held):>10}" for name, held in report.memory.items()]
-
-
-def _measured(report: CostReport) -> list[str]:
-    found, hours = report.measured, report.measured_hours
-    if found is None or hours is None or report.measured_tflops is None:
-        return []
-    devices = report.machine.devices
-    told = [
-        f"measured on {found.device}, {found.batch} examples at once: {found.step_seconds:.3g} s "
-        f"a step, {count(report.measured_tflops * 1e12)}/s"
-    ]
-    if found.peak_bytes is not None:
-        told.append(f"  memory at its peak {size(found.peak_bytes)}")
-    such = "" if devices == 1 else f" on {devices} such devices"
-    told.append(f"  training       {duration(hours['training'])}{such}")
-    if report.looks:
-        told.append(f"  one sample     {duration(hours['sample'])}{such}")
-        told.append(f"  evaluation     {duration(hours['evaluation'])}{such}")
-    return told
 
 
 def _remarks(report: CostReport) -> list[str]:

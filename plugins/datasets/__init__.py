@@ -38,4 +38,5 @@ _PRESETS = (
     "fashion-mnist",
     "images",
     "images-cpu",
+    "images-quick",
 )

@@ -24,7 +24,8 @@ from typing import IO, Any
 
 import attrs
 import numpy as np
-from elbowroom import ElbowroomError, atomic_folder, cache_folder, sweep, take_lock
+from elbowroom import ElbowroomError
+from elbowroom.files import atomic_folder, cache_folder, sweep, take_lock
 from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)

@@ -1,15 +1,13 @@
 """``cifar10``: 60,000 photographs of 32x32 pixels in ten classes (Krizhevsky 2009).
 
-Three forms are read, all with the 10,000 official test images:
+Two forms are read, both with the 10,000 official test images:
 
-    python batches   data_batch_1 .. 5 and test_batch: pickles, read as data only
     binary batches   data_batch_1.bin .. 5 and test_batch.bin: a label byte, then 3072 channel-major
     one npz          cifar10.npz with x_train, y_train, x_test, y_test
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ import numpy as np
 from elbowroom import DataSpec, ElbowroomError, Split
 from numpy.typing import NDArray
 
-from .batches import label_array, open_batch
 from .files import Recipe, check_labels, places, reading
 from .npz import NpzArray
 from .shrink import Shrinkable
@@ -29,17 +26,16 @@ Pair = tuple[NDArray[Any], NDArray[Any]]
 
 _RECIPE = Recipe(
     "cifar10",
-    "data_batch_1 .. data_batch_5 and test_batch (python version), the same with .bin (binary "
-    "version), or cifar10.npz with x_train, y_train, x_test, y_test",
-    "cifar-10-python.tar.gz or cifar-10-binary.tar.gz of "
-    "https://www.cs.toronto.edu/~kriz/cifar.html, unpacked with tar xf",
+    "data_batch_1.bin .. data_batch_5.bin and test_batch.bin (the binary version), or cifar10.npz "
+    "with x_train, y_train, x_test, y_test",
+    "cifar-10-binary.tar.gz of https://www.cs.toronto.edu/~kriz/cifar.html, unpacked with tar xf",
 )
-_SUBFOLDERS = ("", "cifar-10-batches-py", "cifar-10-batches-bin")
+_SUBFOLDERS = ("", "cifar-10-batches-bin")
 _NAMES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
     *("dog", "frog", "horse", "ship", "truck"),
 )
-_BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
+_BATCHES = {"train": [f"data_batch_{i}.bin" for i in range(1, 6)], "test": ["test_batch.bin"]}
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -83,22 +79,11 @@ def _read_folder(folder: Path, part: str) -> Pair | None:
     if (folder / "cifar10.npz").exists():
         return _read_npz(folder / "cifar10.npz", part)
     for sub in _SUBFOLDERS:
-        for ending, read in (("", _read_python), (".bin", _read_binary)):
-            paths = [folder / sub / f"{name}{ending}" for name in _BATCHES[part]]
-            if any(path.exists() for path in paths):
-                return _join(paths, read)
+        paths = [folder / sub / name for name in _BATCHES[part]]
+        if any(path.exists() for path in paths):
+            images, labels = zip(*map(_read_binary, paths), strict=True)
+            return np.concatenate(images), np.concatenate(labels)
     return None
-
-
-def _join(paths: Sequence[Path], read: Callable[[Path], Pair]) -> Pair:
-    batches = [read(path) for path in paths]
-    images, labels = zip(*batches, strict=True)
-    return np.concatenate(images), np.concatenate(labels)
-
-
-def _read_python(path: Path) -> Pair:
-    data, labels = open_batch(path)
-    return _checked(data.whole(), labels, path)
 
 
 def _read_binary(path: Path) -> Pair:
@@ -112,7 +97,7 @@ def _read_binary(path: Path) -> Pair:
 
 def _read_npz(path: Path, part: str) -> Pair:
     images, labels = NpzArray(path, f"x_{part}"), NpzArray(path, f"y_{part}")
-    return _checked(images.whole(), label_array(labels, path), path)
+    return _checked(images.whole(), labels.labels(), path)
 
 
 def _checked(images: NDArray[Any], labels: NDArray[np.int64], path: Path) -> Pair:

@@ -32,7 +32,8 @@ from typing import Literal
 import attrs
 import numpy as np
 from attrs.validators import in_
-from elbowroom import DataSpec, ElbowroomError, Split, listed
+from elbowroom import DataSpec, ElbowroomError, Split
+from elbowroom.contracts import listed
 
 from .cache import Part, Writer, converted
 from .files import reading

@@ -1,7 +1,7 @@
 """``imagenet64``: 1.28 million photographs of 64x64 pixels in 1000 classes.
 
 The official downsampled batches (Chrabaszcz, Loshchilov & Hutter 2017): ``train_data_batch_1``
-to ``_10`` and ``val_data``, pickles or ``.npz``, with ``data`` uint8 [N, 12288], channel-major, and
+to ``_10`` and ``val_data`` as ``.npz``, with ``data`` uint8 [N, 12288], channel-major, and
 ``labels`` from 1 to 1000. ImageNet's own test labels are not public: as usual, its validation
 images are the test split here, and validation is carved out of train.
 
@@ -19,20 +19,19 @@ import attrs
 import numpy as np
 from elbowroom import DataSpec, ElbowroomError, Split
 
-from .batches import open_batch
 from .cache import Part, Writer, converted
 from .files import Recipe, check_labels, places, reading
+from .npz import NpzArray
 from .shrink import Shrinkable
 from .splits import ArraySplit, carve
 
 _SIDE = 64
 _ROWS = 512  # converted at a time: 6 MB
-_ENDINGS = ("", ".npz", ".pkl", ".pickle")
 _RECIPE = Recipe(
     "imagenet64",
-    "train_data_batch_1 .. train_data_batch_10 and val_data, as they are or as .npz",
-    "'Download downsampled image data (64x64)' of https://image-net.org/download-images "
-    "(free account), unpacked with unzip",
+    "train_data_batch_1.npz .. train_data_batch_10.npz and val_data.npz",
+    "'Download downsampled image data (64x64)', npz format, of "
+    "https://image-net.org/download-images (free account), unpacked with unzip",
 )
 
 
@@ -74,40 +73,38 @@ class ImageNet64(Shrinkable):
         for folder in folders:
             with reading(folder):
                 train = _numbered(folder)
-                test = [folder / f"val_data{ending}" for ending in _ENDINGS]
-                test = [path for path in test if path.exists()]
-            if train and test:
-                return {"train": train, "test": test[:1]}
+                test = folder / "val_data.npz"
+                if train and test.exists():
+                    return {"train": train, "test": [test]}
         raise _RECIPE.missing(folders)
 
 
 def _numbered(folder: Path) -> list[Path]:
     """The train batches in the order of their numbers, which must leave no gap."""
     found: dict[int, Path] = {}
-    for path in sorted(folder.glob("train_data_batch_*")):
-        if match := re.fullmatch(r"train_data_batch_(\d+)(\.\w+)?", path.name):
-            if (match[2] or "") not in _ENDINGS:
-                continue
-            if int(match[1]) in found:
-                raise ElbowroomError(f"{path} and {found[int(match[1])].name} are the same batch")
+    for path in folder.glob("train_data_batch_*.npz"):
+        if match := re.fullmatch(r"train_data_batch_(\d+)\.npz", path.name):
             found[int(match[1])] = path
     missing = sorted(set(range(1, max(found, default=0) + 1)) - found.keys())
     if missing:
         raise ElbowroomError(
-            f"{folder}: train_data_batch_{missing[0]} is missing while later batches are there"
+            f"{folder}: train_data_batch_{missing[0]}.npz is missing while later batches are there"
         )
     return [found[number] for number in sorted(found)]
 
 
 def _convert_batch(path: Path, part: str, writer: Writer) -> None:
-    data, labels = open_batch(path)
+    data, given = NpzArray(path, "data"), NpzArray(path, "labels")
     width = 3 * _SIDE**2
     if len(data.shape) != 2 or data.shape[1] != width or data.dtype != np.uint8:
         raise ElbowroomError(
             f"{path}: 'data' is {data.dtype} {list(data.shape)}, expected uint8 [N, {width}]"
         )
-    if not data.shape[0] or labels.shape != (data.shape[0],):
-        raise ElbowroomError(f"{path}: {labels.size} labels for {data.shape[0]} images")
+    if not data.shape[0] or given.shape != data.shape[:1]:
+        raise ElbowroomError(
+            f"{path}: labels of shape {list(given.shape)} for {data.shape[0]} images"
+        )
+    labels = given.labels()
     if not labels.min() >= 1:
         raise ElbowroomError(f"{path}: label {labels.min()}; its labels count from 1 to 1000")
     check_labels(int(labels.min()) - 1, int(labels.max()) - 1, 1000, path)

@@ -81,6 +81,13 @@ class NpzArray:
         pieces = list(self.pieces(1 << 16))
         return np.concatenate(pieces) if pieces else np.zeros(self.shape, self.dtype)
 
+    def labels(self) -> NDArray[np.int64]:
+        """[N] all of it as labels."""
+        array = self.whole()
+        if array.dtype.kind not in "ui" and array.size:
+            raise ElbowroomError(f"{self.path}: {self.key!r} are not whole numbers")
+        return array.reshape(-1).astype(np.int64)
+
 
 def _is_possible(shape: tuple[int, ...]) -> bool:
     """Could an array have it? Rows without elements could be any number, and nobody counts them."""

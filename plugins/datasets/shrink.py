@@ -17,7 +17,9 @@ from abc import abstractmethod
 import attrs
 import torch
 from attrs.validators import ge, optional
-from elbowroom import Batch, ConfigError, Dataset, DataSpec, Split, check_split, permute
+from elbowroom import Batch, ConfigError, Dataset, DataSpec, Split
+from elbowroom.contracts import check_split
+from elbowroom.randomness import permute
 from torch import Tensor
 
 from .splits import check_indices

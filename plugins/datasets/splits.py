@@ -17,7 +17,8 @@ from typing import Any, Protocol, TypeVar
 import attrs
 import numpy as np
 import torch
-from elbowroom import Batch, ElbowroomError, Split, permute
+from elbowroom import Batch, ElbowroomError, Split
+from elbowroom.randomness import permute
 from numpy.typing import NDArray
 from torch import Tensor
 

@@ -19,7 +19,8 @@ from functools import cached_property
 import attrs
 import torch
 from attrs.validators import and_, ge, gt, le, lt
-from elbowroom import Batch, Dataset, DataSpec, Noise, Split, check_split
+from elbowroom import Batch, Dataset, DataSpec, Noise, Split
+from elbowroom.contracts import check_split
 from torch import Tensor
 
 from .splits import check_indices
@@ -52,9 +53,6 @@ class Tabular(Dataset):
     def entropy(self) -> float:
         """In nats: the least mean negative log-likelihood any model can have."""
         return float(torch.special.entr(self.probabilities).sum())
-
-    def distribution(self) -> tuple[Tensor, Tensor]:
-        return self.states, self.probabilities
 
     def split(self, name: str) -> Split:
         count = self.examples if check_split(name) == "train" else -(-self.examples // 10)

@@ -76,7 +76,6 @@ class Auto(Attention):
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> Tensor:
         if q.device.type != "cuda":
-            _say(f"attention uses sdpa: xformers has no kernels for {q.device.type}")
             return Sdpa()(q, k, v, dropout)
         kind = (q.device.type, q.dtype, q.shape[-1])
         if kind not in self.chosen:
@@ -114,7 +113,8 @@ def attention(choice: Choice) -> Attention:
         return Sdpa()
     if choice == "auto":
         if importlib.util.find_spec("xformers") is None:
-            _say("attention uses sdpa: xformers is not installed")
+            if torch.cuda.is_available():
+                _say("attention uses sdpa: xformers is not installed")
             return Sdpa()
         return Auto()
     if choice != "xformers":

@@ -2,7 +2,7 @@
 
     values -> one matrix -> blocks -> norm -> one matrix, zero at first
 
-(Peebles & Xie 2023.) On sequences rotations are one-dimensional and a patch is a run of
+(Peebles & Xie 2023.) On sequences positions are one-dimensional and a patch is a run of
 neighbouring tokens, one by default.
 """
 
@@ -14,8 +14,7 @@ from typing import Literal
 from elbowroom import Denoiser, Signature
 from torch import Tensor
 
-from .attention import Choice
-from .attention import attention as attention_of
+from .attention import Choice, attention as attention_of
 from .condition import Condition, Time
 from .layers import Linear
 from .positions import positions_of
@@ -27,9 +26,11 @@ class DiT(Denoiser):
     """The transformer alone, for images and sequences.
 
     ``hidden`` is the MLP's width (by default 8/3 of ``width``), ``patch`` the side of a patch (by
-    default 2 for images, 1 for sequences); ``embedding`` and ``condition`` say how wide a token's
-    and the condition's vectors are (by default as ``width``). ``dropout`` is that of
-    what attentions and MLPs say; ``attention_dropout`` that of the attention's weights.
+    default 2 for images, 1 for sequences); ``embedding`` and ``condition`` are the widths of a
+    token's and the condition's vectors (by default ``width``). ``positions`` are ``rope`` for text
+    and ``sincos`` for everything else, where a position has a meaning of its own (a pixel, a
+    column of a table). ``dropout`` applies to the outputs of attentions and MLPs,
+    ``attention_dropout`` to the attention's weights.
     """
 
     checkpoint_activations: bool = False
@@ -46,7 +47,7 @@ class DiT(Denoiser):
         patch: int | None = None,
         embedding: int | None = None,
         condition: int | None = None,
-        positions: Literal["sincos", "rope"] = "rope",
+        positions: Literal["auto", "sincos", "rope"] = "auto",
         mlp: Mlp = "glu",
         qk_norm: bool = False,
         dropout: float = 0.1,
@@ -64,6 +65,8 @@ class DiT(Denoiser):
         self.patch = (2 if image else 1) if patch is None else patch
         self.grid = patch_grid("dit", signature, self.patch)
         heads, hidden = heads_of(width, heads), hidden_of(width, hidden)
+        if positions == "auto":
+            positions = "rope" if signature.text else "sincos"
 
         self.values = Values(signature, embedding)
         self.null_class = null_class

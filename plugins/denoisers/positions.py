@@ -61,7 +61,7 @@ class SinCos(Positions):
     def reset_parameters(self) -> None:
         """Compute the table."""
         count = self.width // (2 * len(self.grid))
-        turns = angles(self.grid, count, self.table.device)
+        turns = angles(self.grid, count, torch.device("cpu"))  # on meta it imports torch._dynamo
         self.table.copy_(torch.cat([part for a in turns for part in (a.sin(), a.cos())], dim=1))
 
     def add(self, tokens: Tensor) -> Tensor:

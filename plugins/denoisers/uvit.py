@@ -18,8 +18,7 @@ import torch.nn.functional as F
 from elbowroom import ConfigError, Denoiser, IncompatibleError, Signature
 from torch import Tensor, nn
 
-from .attention import Choice
-from .attention import attention as attention_of
+from .attention import Choice, attention as attention_of
 from .condition import Condition, Time
 from .layers import Conv2d, Linear
 from .positions import positions_of

@@ -15,11 +15,8 @@ def denoisers() -> dict[str, str]:
 
 @hookimpl
 def samplers() -> dict[str, str]:
-    """Any of its schedulers by class name: for Gaussian noise, and for tokens."""
-    return {
-        "diffusers": f"{_HERE}.sampler:DiffusersSampler",
-        "diffusers-discrete": f"{_HERE}.discrete:DiscreteDiffusersSampler",
-    }
+    """Any of its schedulers for Gaussian noise, by class name."""
+    return {"diffusers": f"{_HERE}.sampler:DiffusersSampler"}
 
 
 @hookimpl

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from elbowroom import Level
 from torch import Tensor
 
@@ -41,17 +40,6 @@ def log_probability(z: Tensor, k: Tensor, level: Level, values: int) -> Tensor:
         total = total + _exponent(j - c, s, q).exp_()
         j += 1
     return _exponent(k - c, s, q) - total.log()
-
-
-def posterior_mean(z: Tensor, level: Level, values: int) -> Tensor:
-    """[B, *D] sum_k p(k | z) x_k in float64; all values count, so that no device is asked."""
-    c, s, q = _place(z, level, values)
-    total, away = torch.zeros_like(s), torch.zeros_like(s)
-    for k in range(values):
-        weight = _exponent(k - c, s, q).exp_()
-        total += weight
-        away += weight.mul_(k - c)
-    return (2 * (c + away / total) + 1) / values - 1
 
 
 def _place(z: Tensor, level: Level, values: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -36,12 +36,11 @@ from elbowroom import (
     Schedule,
     Signature,
     Step,
-    check_finite,
-    check_range,
 )
+from elbowroom.contracts import check_finite, check_range
 from torch import Tensor
 
-from .discretised import log_probability, posterior_mean
+from .discretised import log_probability
 from .parametrisation import (
     Parametrisation,
     PredictData,
@@ -113,8 +112,9 @@ class Gaussian(Process):
         )
 
     def signature(self) -> Signature:
-        says = self.data.levels if self.predict == "levels" else None
-        return Signature(self.data.shape, None, says, self.data.classes, needs_level=True)
+        data, text = self.data, self.data.tokens is not None
+        says = data.levels if self.predict == "levels" else None
+        return Signature(data.shape, None, says, data.classes, needs_level=True, text=text)
 
     def encode(self, x: Tensor) -> Tensor:
         check_range(x, self.data.levels)
@@ -129,17 +129,19 @@ class Gaussian(Process):
     def decode(
         self, z: Tensor, prediction: RealPrediction | None, level: Level, noise: Noise
     ) -> Tensor:
-        x = z / level.share.sqrt() if prediction is None else prediction.x
+        x = z / level.aligned(z).share.sqrt() if prediction is None else prediction.x
         return self._nearest(check_finite(x))
 
     def prior(self, noise: Noise) -> Tensor:
         return noise.normal("prior", self.data.shape)
 
     def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        level = level.aligned(x)
         eps = noise.normal("eps", x.shape[1:], x.dtype)
         return level.share.sqrt() * x + level.noise_share.sqrt() * eps
 
     def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
+        level = level.aligned(x)
         b2 = level.noise_share
         density = -((z - level.share.sqrt() * x) ** 2) / (2 * b2) - (2 * torch.pi * b2).log() / 2
         return density.flatten(1).sum(1)
@@ -151,11 +153,11 @@ class Gaussian(Process):
         return torch.expm1(to - log_snr)
 
     def network_input(self, z: Tensor, level: Level) -> Tensor:
-        return self.parametrisation.network_input(z, level)
+        return self.parametrisation.network_input(z, level.aligned(z))
 
     def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
         precise = output.to(torch.promote_types(output.dtype, torch.float32))
-        return self.parametrisation.read(precise, z, level)
+        return self.parametrisation.read(precise, z, level.aligned(z))
 
     def within_range(self, prediction: RealPrediction) -> RealPrediction:
         most = 1 - 1 / self.data.levels
@@ -163,6 +165,7 @@ class Gaussian(Process):
         return attrs.evolve(prediction, given_x=x, given_eps=None, given_v=None)
 
     def plain_loss(self, x: Tensor, z: Tensor, prediction: RealPrediction, level: Level) -> Tensor:
+        level = level.aligned(x)
         eps = (z - level.share.sqrt() * x) / level.noise_share.sqrt()
         return (eps - prediction.eps) ** 2 / 2
 
@@ -170,24 +173,15 @@ class Gaussian(Process):
         return torch.full((len(z),), z[0].numel(), device=z.device)
 
     def prior_kl(self, x: Tensor, level: Level) -> Tensor:
+        level = level.aligned(x)
         s, log_b2 = level.share.double(), torch.nn.functional.logsigmoid(-level.log_snr.double())
         return ((s * x.double() ** 2 - s - log_b2) / 2).flatten(1).sum(1)
 
     def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
+        level = level.aligned(x)
         z = self.corrupt(x.double(), level, noise)
         found = log_probability(z, self._nearest(x), level, self.data.levels)
         return -found.flatten(1).sum(1)
-
-    def boundary_slopes(
-        self, x: Tensor, low: Level, high: Level, noise: Noise
-    ) -> tuple[Tensor, Tensor]:
-        # of the prior by its formula; the reconstruction is log V - KL(q(z | x) || p(z)), p the
-        # marginal of values that are all alike, and a KL grows by the plain loss of p's own guess
-        s = low.share.double()
-        prior = s * ((1 - s) * (x.double() ** 2 - 1) + 1) / 2
-        guess = posterior_mean(self.corrupt(x.double(), high, noise), high, self.data.levels)
-        loss = high.snr.double() * (x.double() - guess) ** 2 / 2
-        return prior.flatten(1).sum(1), -loss.flatten(1).sum(1)
 
     def _values(self) -> Tensor:
         """Every value an element of the data can have, [V]."""
@@ -199,6 +193,7 @@ class Gaussian(Process):
         return k.round().long().clamp(0, self.data.levels - 1)
 
     def reverse(self, z: Tensor, prediction: RealPrediction, step: Step, noise: Noise) -> Tensor:
+        step = step.aligned(z)
         away = step.level.log_snr - step.to.log_snr  # log k
         a_t, a_s = step.level.share.sqrt(), step.to.share.sqrt()
         of_x, of_z = -torch.expm1(away) * a_s, away.exp() * (a_s / a_t)

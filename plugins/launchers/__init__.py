@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from elbowroom import hookimpl
+from elbowroom import Kind, hookimpl
+
+_HERE = "elbowroom.plugins.launchers"
+
+
+@hookimpl
+def kinds() -> list[Kind]:
+    """Where jobs run."""
+    return [Kind("launcher", "launchers", f"{_HERE}.launcher:Launcher", "Job launchers")]
 
 
 @hookimpl
 def launchers() -> Mapping[str, str]:
-    """Name -> class, loaded when a comparison asks for it."""
-    return {"local": "elbowroom.plugins.launchers.local:Local"}
+    """Name -> class, imported when a comparison uses it."""
+    return {"local": f"{_HERE}.local:Local"}

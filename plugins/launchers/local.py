@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 import attrs
-from elbowroom import ENDS_WITH_INPUT, Ended, Job, Launcher
+
+from .launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
 
 _TICK = 0.1  # seconds between looks
 _BEAT = 5  # looks between signs of life

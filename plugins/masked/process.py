@@ -26,9 +26,9 @@ from elbowroom import (
     Process,
     Signature,
     Step,
-    check_range,
     draw_categorical,
 )
+from elbowroom.contracts import check_range
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -54,8 +54,9 @@ class Masked(Process):
         return self.data.levels
 
     def signature(self) -> Signature:
-        v = self.data.levels
-        return Signature(self.data.shape, v + 1, v, self.data.classes, needs_level=False)
+        data, text = self.data, self.data.tokens is not None
+        v = data.levels
+        return Signature(data.shape, v + 1, v, data.classes, needs_level=False, text=text)
 
     def encode(self, x: Tensor) -> Tensor:
         check_range(x, self.data.levels)
@@ -80,11 +81,13 @@ class Masked(Process):
         return torch.full((len(noise), *self.data.shape), self.mask, device=noise.device)
 
     def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
-        hidden = noise.uniform("mask", x.shape[1:], torch.float32) >= level.share
+        share = level.aligned(x).share
+        hidden = noise.uniform("mask", x.shape[1:], torch.float32) >= share
         return torch.where(hidden, self.mask, x)
 
     def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
-        kept, lost = F.logsigmoid(level.log_snr), F.logsigmoid(-level.log_snr)
+        log_snr = level.aligned(x).log_snr
+        kept, lost = F.logsigmoid(log_snr), F.logsigmoid(-log_snr)
         visible = torch.where(z == x, kept, -torch.inf)
         return torch.where(z == self.mask, lost, visible).flatten(1).sum(1)
 
@@ -115,10 +118,10 @@ class Masked(Process):
         return (z == self.mask).flatten(1).sum(1)
 
     def prior_kl(self, x: Tensor, level: Level) -> Tensor:
-        return self._clueless(x, level.share)
+        return self._clueless(x, level.aligned(x).share)
 
     def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
-        return self._clueless(x, level.noise_share)
+        return self._clueless(x, level.aligned(x).noise_share)
 
     def _clueless(self, x: Tensor, probability: Tensor) -> Tensor:
         """log V for each token that is in the wrong state with this probability, [B]."""
@@ -128,7 +131,7 @@ class Masked(Process):
     def reverse(
         self, z: Tensor, prediction: CategoricalPrediction, step: Step, noise: Noise
     ) -> Tensor:
-        shape = self.data.shape
+        shape, step = self.data.shape, step.aligned(z)
         due = noise.uniform("reveal", shape) <= self._revealed_share(step.start, step.to)
         chosen = ((z == self.mask) & due).nonzero(
             as_tuple=True

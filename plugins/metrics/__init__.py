@@ -19,8 +19,6 @@ def metrics() -> Mapping[str, str]:
     """Name -> class, loaded when an evaluation asks for it."""
     return {
         "bpd": f"{_HOME}.bpd:BitsPerDim",
-        "two-sided": f"{_HOME}.two_sided:TwoSided",
-        "excess": f"{_HOME}.excess:Excess",
         "fid": f"{_HOME}.fid:FID",
         "sfid": f"{_HOME}.sfid:SFID",
         "kid": f"{_HOME}.kid:KID",

@@ -5,10 +5,20 @@
 The diffusion term of an example is estimated at ``looks`` levels. The bound is the same under every
 schedule with the same ends, so levels are not drawn by the model's own, which may look so rarely
 where much is lost that a few looks decide all, but half by it and half evenly over lambda
-(:class:`~elbowroom.objective.evaluation_schedule.HalfEven`). All looks at all examples together
-have evenly spread times, dealt to the examples by a keyed permutation, so that the order of the
-split does not matter; :mod:`elbowroom.objective.looks` has that and the standard error. Noise is
-keyed by example and look: neither the batch size nor the machine changes a question that is asked.
+(:mod:`elbowroom.plugins.evaluation.evaluation_schedule`). The draws of all examples together have
+evenly spread times, assigned to examples by a keyed permutation, so the order of the split does not
+matter (:mod:`elbowroom.plugins.evaluation.looks`, also for the standard error). Noise is keyed by
+example and draw: the batch size and the machine do not change it.
+
+The standard error is for other examples and other draws of times and noise. ``draws_error`` is the
+part of the draws alone, for these examples: with s_ik the bits of draw k of example i less the mean
+at its time,
+
+    draws_error = sqrt( mean over i of var_k(s_ik) / (L N) ),
+
+which more ``looks`` reduce. The replicates are G groups of examples,
+value + G/N sum over the members i of mean_k s_ik: their mean is the value, and its variance that
+over examples. A comparison pairs models by them.
 
 Where the data count in other units too (characters, bytes), it is said in these as well: an example
 of c characters has dims/c as many bits a character as it has a dimension.
@@ -24,22 +34,18 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 import torch
-from elbowroom import (
-    Display,
-    ElbowroomError,
-    Looks,
-    Measurement,
-    Metric,
-    Subject,
-    freed,
-    some_of,
-    standard_error,
-)
+from elbowroom import ElbowroomError, IncompatibleError
+from elbowroom.plugins.evaluation.looks import Looks, freed, standard_error
+from elbowroom.plugins.evaluation.metric import Display, Measurement, Metric, Subject
+from elbowroom.randomness import some_of
 from torch import Tensor
+
+from .groups import random_groups
 
 _TERMS = ("prior", "reconstruction", "diffusion")
 _STEP = 2**31 - 2  # a step neither training nor validation asks for
 _LOOKS = 8192  # at least this many in all
+_GROUPS = 64  # of examples, at most
 
 
 @attrs.define(eq=False)
@@ -71,6 +77,11 @@ class BitsPerDim(Metric):
             raise ElbowroomError("bpd: there is no model whose bound could be measured")
         if not len(subject.data.split(self.split)):
             raise ElbowroomError(f"bpd: the {self.split} split is empty")
+        if not subject.model.process.has_likelihood:
+            name = type(subject.model.process).__name__
+            raise IncompatibleError(
+                f"bpd: process {name} has no likelihood: it defines no prior_kl and reconstruction"
+            )
         self._subject, self._bits = subject, None
 
     def state(self) -> dict[str, Tensor]:
@@ -98,7 +109,7 @@ class BitsPerDim(Metric):
         of = {"split": f"{count} {self.split} examples", "looks": looks.each}
         if looks.split.take(looks.rows[:1]).y is not None:
             of["given"] = "the label"
-        whole = _measurement(bits.sum(2), sure.sum(2), of)
+        whole = _with_replicates(_measurement(bits.sum(2), sure.sum(2), of), sure.sum(2))
         terms = {
             f"bits_per_dim_{term}": _measurement(bits[:, :, k], sure[:, :, k], of)
             for k, term in enumerate(_TERMS)
@@ -137,9 +148,31 @@ def _scaled(one: Measurement, factor: float) -> Measurement:
     error, nothing = (
         None if v is None else factor * v for v in (one.standard_error, one.knows_nothing)
     )
-    return attrs.evolve(one, value=factor * one.value, standard_error=error, knows_nothing=nothing)
+    return attrs.evolve(
+        one,
+        value=factor * one.value,
+        standard_error=error,
+        knows_nothing=nothing,
+        replicates=[factor * value for value in one.replicates],
+        of={**one.of, **{k: factor * v for k, v in one.of.items() if k == "draws_error"}},
+    )
 
 
 def _measurement(bits: Tensor, sure: Tensor, of: dict[str, Any]) -> Measurement:
     """The mean of ``bits`` [looks, N], its error from the spread of ``sure`` over examples."""
-    return Measurement(float(bits.mean()), standard_error(sure), of=of)
+    draws = {"draws_error": draws_error(sure)} if len(sure) > 1 else {}
+    return Measurement(float(bits.mean()), standard_error(sure), of={**of, **draws})
+
+
+def draws_error(values: Tensor) -> float:
+    """The standard error of the mean of ``values`` [L, N] for other draws of the same examples."""
+    return math.sqrt(float(values.var(0).mean()) / values.numel())
+
+
+def _with_replicates(one: Measurement, sure: Tensor) -> Measurement:
+    """A measurement with the replicates of groups of examples."""
+    each = sure.mean(0)
+    groups = min(_GROUPS, len(each))
+    sums = torch.zeros(groups, dtype=torch.float64)
+    sums.index_add_(0, random_groups(0, len(each), groups), each - each.mean())
+    return attrs.evolve(one, replicates=(one.value + sums * groups / len(each)).tolist())

@@ -15,17 +15,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from elbowroom import (
-    Dataset,
-    FeatureNetwork,
-    IncompatibleError,
-    Split,
-    Subject,
-    indices,
-    kept_generators,
-    seed_generators,
-    weights_digest,
-)
+from elbowroom import Dataset, IncompatibleError, Split
+from elbowroom.plugins.evaluation.feature_network import FeatureNetwork, weights_digest
+from elbowroom.plugins.evaluation.metric import Subject
+from elbowroom.randomness import indices, kept_generators, seed_generators
 from torch import Tensor, nn
 
 from .kept import Kept, code_digest, digest_of

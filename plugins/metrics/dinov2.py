@@ -19,14 +19,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from elbowroom import (
-    Dataset,
-    ElbowroomError,
-    FeatureNetwork,
-    IncompatibleError,
-    has_picture,
-    weights_digest,
-)
+from elbowroom import Dataset, ElbowroomError, IncompatibleError
+from elbowroom.plugins.evaluation.feature_network import FeatureNetwork, weights_digest
+from elbowroom.plugins.sampling.picture import has_picture
 from torch import Tensor, nn
 
 from .kept import code_digest

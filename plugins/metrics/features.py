@@ -13,18 +13,11 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import (
-    Dataset,
-    FeatureNetwork,
-    IncompatibleError,
-    Subject,
-    installed,
-    named_component,
-    options_of,
-    parse_spec,
-    some_of,
-    weights_digest,
-)
+from elbowroom import Dataset, IncompatibleError, installed, named_component
+from elbowroom.config import options_of, parse_spec
+from elbowroom.plugins.evaluation.feature_network import FeatureNetwork, weights_digest
+from elbowroom.plugins.evaluation.metric import Subject
+from elbowroom.randomness import some_of
 from torch import Tensor
 
 __all__ = ["Eye", "FeatureNetwork", "FeatureSpec", "Features", "compact", "eye", "weights_digest"]

@@ -8,6 +8,9 @@ have a bias of their own: compare equal n only). With a ``reference`` file it is
 and the floor is that of the test split.
 
 The features may be of any network, so this is also the Fréchet distance (FD) of others' features.
+
+The standard error is that of other samples with the same reference, by leaving out one of
+``_GROUPS`` random groups at a time (``groups.py``): sums are kept for each group.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ from torch import Tensor
 
 from . import moments
 from .features import Eye, FeatureSpec, eye
+from .groups import jackknife_error, random_groups
 from .kept import code_digest, of_real_data
 from .moments import Moments, Sums, frechet
 from .reference import Reference
 
 SPLITS = ("train", "test")
+_GROUPS = 16
 
 
 @attrs.define(eq=False)
@@ -49,7 +54,8 @@ class FID(Metric):
     _against: dict[str, Moments] = attrs.field(init=False, factory=dict, repr=False)
     _of: dict[str, Mapping[str, Any]] = attrs.field(init=False, factory=dict, repr=False)
     _floor: float = attrs.field(init=False, default=0.0, repr=False)
-    _sums: Sums = attrs.field(init=False, repr=False)  # of the samples
+    _sums: list[Sums] = attrs.field(init=False, factory=list, repr=False)  # of each group
+    _next: int = attrs.field(init=False, default=0, repr=False)  # number of the next sample
 
     def look(self, x: Tensor) -> Tensor:
         """[B, F] what is compared of integers [B, H, W, C]."""
@@ -73,7 +79,8 @@ class FID(Metric):
         self._against = {
             name: Moments(real[f"{name} mean"], real[f"{name} covariance"]) for name in self._of
         }
-        self._sums = Sums(len(next(iter(self._against.values())).mean))
+        size = len(next(iter(self._against.values())).mean)
+        self._sums, self._next = [Sums(size) for _ in range(_GROUPS)], 0
 
     def _real(self, subject: Subject, given: Reference | None) -> dict[str, Tensor]:
         """The moments of each reference, and the distance of the test split from the first."""
@@ -101,19 +108,35 @@ class FID(Metric):
         return Sums.over(map(self.look, shown)).moments()
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:
-        self._sums.update(self.look(samples))
+        vectors = self.look(samples)
+        group = random_groups(self._next, len(vectors), _GROUPS)
+        for g in group.unique().tolist():
+            self._sums[g].update(vectors[group == g])
+        self._next += len(vectors)
+
+    def skip(self, count: int) -> None:
+        self._next += count
 
     def state(self) -> dict[str, Tensor]:
-        return self._sums.state()
+        groups = [sums.state() for sums in self._sums]
+        return {key: torch.stack([one[key] for one in groups]) for key in groups[0]}
 
     def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
-        self._sums.merge(states)
+        for g, sums in enumerate(self._sums):
+            sums.merge([{key: value[g] for key, value in state.items()} for state in states])
 
     def compute(self) -> dict[str, Measurement]:
-        samples = self._sums.moments()
+        whole = Sums(0)
+        whole.merge([sums.state() for sums in self._sums])
+        samples, parts = whole.moments(), [sums for sums in self._sums if sums.count]
+        rest = [whole - part for part in parts]
+        enough = len(parts) > 1 and min(one.count for one in rest) > 1
+        without = [one.moments() for one in rest] if enough else []
+        counts = [part.count for part in parts]
         return {
             f"{self.name}_{name}": Measurement(
                 frechet(one, samples),
+                jackknife_error([frechet(one, m) for m in without], counts) if enough else None,
                 better="lower",
                 floor=self._floor,
                 of={**self._of[name], **self._eye.network.protocol()},

@@ -28,16 +28,10 @@ from typing import Any, Literal
 
 import attrs
 import torch
-from elbowroom import (
-    ElbowroomError,
-    IncompatibleError,
-    Measurement,
-    Metric,
-    Subject,
-    has_picture,
-    kept_generators,
-    seed_generators,
-)
+from elbowroom import ElbowroomError, IncompatibleError
+from elbowroom.plugins.evaluation.metric import Measurement, Metric, Subject
+from elbowroom.plugins.sampling.picture import has_picture
+from elbowroom.randomness import kept_generators, seed_generators
 from torch import Tensor, nn
 
 from .features import Eye, FeatureSpec, eye

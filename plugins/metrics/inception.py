@@ -21,14 +21,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from elbowroom import (
-    Dataset,
-    ElbowroomError,
-    FeatureNetwork,
-    IncompatibleError,
-    has_picture,
-    refuse_if_forbidden,
-)
+from elbowroom import Dataset, ElbowroomError, IncompatibleError
+from elbowroom.plugins.evaluation.feature_network import FeatureNetwork
+from elbowroom.plugins.sampling.picture import has_picture
+from elbowroom.registry import refuse_if_forbidden
 from torch import Tensor, nn
 
 from .kept import code_digest

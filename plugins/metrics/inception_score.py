@@ -19,13 +19,13 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Display, IncompatibleError, Measurement, Metric, Noise, Subject
+from elbowroom import Display, IncompatibleError, Measurement, Metric, Subject
 from torch import Tensor
 
 from .features import Eye, FeatureSpec, eye
+from .groups import random_groups
 from .kept import of_real_data
 
-_SEED = 0  # of the groups: part of what the measurement is
 _SUMS = ("s", "p", "sp", "pp")
 
 
@@ -104,19 +104,12 @@ class Score:
             classes = p.shape[1]
             self._s, self._p = p.new_zeros(self._splits, 2), p.new_zeros(self._splits, classes)
             self._sp, self._pp = p.new_zeros(classes), p.new_zeros(classes, classes)
-        group = self._groups(len(p))
+        group = random_groups(self._skipped + self._seen, len(p), self._splits)
         self._s.index_add_(0, group, torch.stack((s, s**2), 1))
         self._p.index_add_(0, group, p)
         self._sp += s @ p
         self._pp += p.T @ p
         self._seen += len(p)
-
-    def _groups(self, count: int) -> Tensor:
-        """[count] the group of each of the next samples."""
-        first, skipped = divmod(self._skipped + self._seen, self._splits)
-        turns = torch.arange(first, first + -(-(skipped + count) // self._splits))
-        order = Noise(_SEED, turns, len(turns)).uniform("group", (self._splits,)).argsort(1)
-        return order.flatten()[skipped : skipped + count]
 
     def skip(self, count: int) -> None:
         """Others take in the next ``count`` logits; one's own come after that in a row."""

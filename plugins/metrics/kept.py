@@ -15,7 +15,9 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import Dataset, ElbowroomError, Subject, cache_folder, write_atomically
+from elbowroom import Dataset, ElbowroomError
+from elbowroom.files import cache_folder, write_atomically
+from elbowroom.plugins.evaluation.metric import Subject
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor

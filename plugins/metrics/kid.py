@@ -8,19 +8,18 @@ grow with the samples (copies on several ranks have parts of blocks at their end
 together when they are merged). One block is the plain estimator. (torchmetrics keeps every feature
 and draws its subsets from the global generator; the kernel is its own.)
 
-Standard error, of samples *and* reference: with other ones of both, KID would differ by so much. It
-is a U-statistic of m samples and n reference examples. What each has to do with it is
+Standard error, of other samples with the same reference. Given the reference, KID is the mean over
+pairs of samples in a block of
 
-    e_i = 2 (mean over x' of k(x_i, x') - mean over y of k(x_i, y))      and likewise d_j of y_j,
+    h(x, x') = k(x, x') - r(x) - r(x') + constant,      r(x) = mean over y of k(x, y),
 
-and if each stood for itself, var(e)/m + var(d)/n would be its variance. But each mean is one over a
-finite number of partners, and so adds a part of what pairs have beyond their two members,
+a U-statistic. With p = var E[h | x] and q = var h, both estimated without bias from sums over the
+block (of B samples), its variance is
 
-    z = var( k(y, y') - E k(y, .) - E k(., y') + E k ),     s = z (2/(m B) + 2/n^2 + 4/(m n)),
+    (4 (B - 2) p + 2 q) / (B (B - 1)),
 
-in blocks of B: of which the estimator has s, and var(e)/m + var(d)/n has 2 s. Hence
-
-    variance = max(var(e)/m + var(d)/n - 2 s, 0) + s.
+where p is taken as at least 0. Near the null p is nearly 0 and the pairs' part 2 q / (B (B - 1)) is
+what remains. p and q are pooled over blocks, and the blocks' variances add up by their weights.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class KID(Metric):
             split: Discrepancy(
                 real[f"{split} features"],
                 self.block,
-                Among(real[f"{split} each"], real[f"{split} pairs"]),
+                real[f"{split} among"],
             )
             for split in SPLITS
         }
@@ -80,11 +79,10 @@ class KID(Metric):
         rows = {split: self._eye.some(split, subject, self.reference_limit) for split in SPLITS}
         found = {}
         for split, other in zip(SPLITS, reversed(SPLITS), strict=True):
-            among = Among.of(rows[split].double())
+            among = _mean_of_pairs(rows[split].double())
             one = Discrepancy(rows[split], self.reference_limit, among)
             one.update(rows[other])
-            found[f"{split} features"] = rows[split]
-            found[f"{split} each"], found[f"{split} pairs"] = among.each, among.pairs
+            found[f"{split} features"], found[f"{split} among"] = rows[split], among
             found[f"{split} floor"] = torch.tensor(one.compute()[0], dtype=torch.float64)
         return found
 
@@ -120,39 +118,25 @@ class KID(Metric):
         return measurements
 
 
-@attrs.frozen(eq=False)
-class Among:
-    """The pairs of a reference."""
-
-    each: Tensor  # [N] mean of k(y_j, y') over the others
-    pairs: Tensor  # z: the variance of what a pair has beyond its members
-
-    @classmethod
-    def of(cls, x: Tensor) -> Among:
-        """Of the rows of x [N, F], some of them against all at a time."""
-        count = len(x)
-        totals = []
-        for first in range(0, count, _ROWS):
-            kernel = _kernel(x[first : first + _ROWS], x)
-            kernel.diagonal(first).zero_()  # nothing is its own partner
-            totals.append(torch.stack((kernel.sum(1), kernel.square().sum(1)), 1))
-        each, squares = (torch.cat(totals) / (count - 1)).unbind(1)
-        pairs = squares.mean() - 2 * each.square().mean() + each.mean() ** 2
-        return cls(each, pairs.clamp(min=0))
+def _mean_of_pairs(x: Tensor) -> Tensor:
+    """The mean of k over pairs of different rows of x [N, F], some rows against all at a time."""
+    total = x.new_zeros(())
+    for first in range(0, len(x), _ROWS):
+        kernel = _kernel(x[first : first + _ROWS], x)
+        total += kernel.sum() - kernel.diagonal(first).sum()  # nothing is its own partner
+    return total / (len(x) * (len(x) - 1))
 
 
 class Discrepancy:
     """KID of a stream of vectors against a reference [N, F], in constant memory."""
 
-    def __init__(self, reference: Tensor, block: int, among: Among | None = None) -> None:
+    def __init__(self, reference: Tensor, block: int, among: Tensor | None = None) -> None:
         self.reference = reference.double()
         self._block = block
         self._next = 0  # the number of the next vector
         self._waiting: dict[int, Tensor] = {}  # block -> those of its vectors that came
-        self._among = among or Among.of(self.reference)
-        # over samples: their number, k among them, e and e^2; over blocks: B / (B - 1)
-        self._sums = torch.zeros(5, dtype=torch.float64)
-        self._met = self.reference.new_zeros(len(reference))  # sum of k(x, y_j) over samples
+        self._among = _mean_of_pairs(self.reference) if among is None else among
+        self._sums = torch.zeros(7, dtype=torch.float64)  # as _judged has them
 
     def update(self, vectors: Tensor) -> None:
         """Take in vectors [B, F]."""
@@ -172,8 +156,7 @@ class Discrepancy:
         if len(known) < self._block:
             self._waiting[block] = known
             return
-        sums, met = self._judged(known)
-        self._sums, self._met = self._sums + sums, self._met + met
+        self._sums = self._sums + self._judged(known)
 
     def state(self) -> dict[str, Tensor]:
         """The sums, and the vectors that wait with their blocks."""
@@ -181,7 +164,6 @@ class Discrepancy:
         blocks = [torch.full((len(few),), block) for block, few in self._waiting.items()]
         return {
             "sums": self._sums,
-            "met": self._met,
             "waiting": torch.cat([none, *self._waiting.values()]),
             "blocks": torch.cat([torch.empty(0, dtype=torch.int64), *blocks]),
         }
@@ -189,37 +171,48 @@ class Discrepancy:
     def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
         """Go on from what all of them took in."""
         self._sums = torch.stack([state["sums"] for state in states]).sum(0)
-        self._met = torch.stack([state["met"] for state in states]).sum(0)
         self._waiting = {}
         for state in states:
             for block in state["blocks"].unique().tolist():
                 self._wait(block, state["waiting"][state["blocks"] == block])
 
-    def compute(self) -> tuple[float, float]:
-        """KID, and its standard error."""
-        sums, met = self._sums, self._met
+    def compute(self) -> tuple[float, float | None]:
+        """KID, and its standard error; None where all blocks have fewer than four samples."""
+        sums = self._sums
         for few in self._waiting.values():  # the last block, smaller than the others, weighs less
             if len(few) > 1:
-                last = self._judged(few)
-                sums, met = sums + last[0], met + last[1]
-        m, among, e, squares, blocks = sums.tolist()
-        if not m:
+                sums = sums + self._judged(few)
+        count, pairs, of_one, of_pair, known, p, q = sums.tolist()
+        if not count:
             raise RuntimeError("KID needs at least two samples")
-        n, met = len(self.reference), met / m
-        value = among / m + float(self._among.each.mean() - 2 * met.mean())
-        alone = (squares / m - (e / m) ** 2) / (m - 1)  # var(e)/m
-        alone += float((2 * (self._among.each - met)).var()) / n
-        pairs = float(self._among.pairs) * (2 * blocks / m**2 + 2 / n**2 + 4 / (m * n))
-        return value, math.sqrt(max(alone - 2 * pairs, 0.0) + pairs)
+        value = pairs / count + float(self._among)
+        if not known:
+            return value, None
+        variance = of_one * max(p / known, 0.0) + of_pair * max(q / known, 0.0)
+        return value, math.sqrt(variance) / count
 
-    def _judged(self, block: Tensor) -> tuple[Tensor, Tensor]:
-        """What one block adds to the sums."""
-        size, across = len(block), _kernel(block, self.reference)
-        among = Among.of(block).each
-        e = 2 * (among - across.mean(1))
-        one = torch.ones_like(e)
-        sums = torch.stack((one, among, e, e**2, one / (size - 1))).sum(1)
-        return sums, across.sum(0)
+    def _judged(self, block: Tensor) -> Tensor:
+        """What a block of B samples adds to the sums.
+
+        B, B mean h, the factors of p and q in the variance of B mean h; B, B p, B q where B >= 4.
+        """
+        size, alone = len(block), _kernel(block, self.reference).mean(1)
+        h = _kernel(block, block) - alone[:, None] - alone
+        h.fill_diagonal_(0)
+        total, rows, squares = h.sum(), h.sum(1).square().sum(), h.square().sum()
+        pairs = size * (size - 1)
+        found = [
+            size,
+            total / (size - 1),
+            4 * size * (size - 2) / (size - 1),
+            2 * size / (size - 1),
+        ]
+        if size < 4:
+            return torch.tensor([*found, 0, 0, 0], dtype=torch.float64)
+        square = (total**2 - 4 * rows + 2 * squares) / (pairs * (size - 2) * (size - 3))  # (E h)^2
+        p = (rows - squares) / (pairs * (size - 2)) - square
+        q = squares / pairs - square
+        return torch.tensor([*found, size, size * p, size * q], dtype=torch.float64)
 
 
 def _of(split: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:

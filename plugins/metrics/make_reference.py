@@ -9,7 +9,10 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import Dataset, ElbowroomError, Subject, named_component, parse_spec, place
+from elbowroom import Dataset, ElbowroomError, named_component
+from elbowroom.config import parse_spec
+from elbowroom.plugins.evaluation.metric import Subject
+from elbowroom.runs import place
 
 from .features import Eye, FeatureSpec, eye
 from .moments import Moments, Sums

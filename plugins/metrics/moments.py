@@ -4,13 +4,15 @@
 
     d(1, 2) = |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2))
 
-The sums are in float64 and add up over batches and ranks. tr (S1 S2)^(1/2) is the sum of the roots
-of the eigenvalues of S1 S2, as torchmetrics has it.
+The sums are in float64 and add up over batches and ranks. S1 S2 has the eigenvalues of the
+symmetric R S2 R with R = S1^(1/2), and tr (S1 S2)^(1/2) is the sum of their roots. R is computed
+once for each reference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import attrs
 import torch
@@ -24,11 +26,19 @@ class Moments:
     mean: Tensor  # [F] float64
     covariance: Tensor  # [F, F] float64
 
+    @cached_property
+    def root(self) -> Tensor:
+        """[F, F] the symmetric root of the covariance."""
+        squares, vectors = torch.linalg.eigh(self.covariance)
+        root: Tensor = (vectors * squares.clamp(min=0).sqrt()) @ vectors.T
+        return root
+
 
 def frechet(a: Moments, b: Moments) -> float:
     """The distance of the normals that have these moments."""
     means = (a.mean - b.mean).square().sum()
-    roots = torch.linalg.eigvals(a.covariance @ b.covariance).sqrt().real.sum()
+    squares = torch.linalg.eigvalsh(a.root @ b.covariance @ a.root)
+    roots = squares.clamp(min=0).sqrt().sum()
     return float(means + a.covariance.trace() + b.covariance.trace() - 2 * roots)
 
 
@@ -55,6 +65,13 @@ class Sums:
         self._total += v.sum(0)
         self._squares += v.T @ v
         self.count += len(v)
+
+    def __sub__(self, part: Sums) -> Sums:
+        """The sums over all vectors but those of a part."""
+        rest = Sums(0)
+        rest.count = self.count - part.count
+        rest._total, rest._squares = self._total - part._total, self._squares - part._squares
+        return rest
 
     def state(self) -> dict[str, Tensor]:
         """The sums, as tensors."""

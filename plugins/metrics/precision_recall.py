@@ -12,11 +12,14 @@ over vectors of a feature network. Models of one mode have precision 1 and recal
 draw everything and nothing well the other way round. Balls need all pairs, so both sets are
 limited: the first ``limit`` samples by their numbers, and of train a random part of at most
 ``reference_limit``. Both shares grow with the size of the set that makes the balls: compare equal
-numbers only. The floor, which here is a ceiling, is that of the test split in the samples' place.
+numbers only. The standard error of precision is that of other samples, sqrt(p (1 - p) / n); recall
+has none of its own, as every ball depends on several samples. The floor, which here is a ceiling,
+is that of the test split in the samples' place.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -104,9 +107,13 @@ class PrecisionRecall(Metric):
             "samples": len(seen),
             **self._eye.network.protocol(),
         }
+        precision = float(values[0])
+        errors = (math.sqrt(precision * (1 - precision) / len(seen)), None)
         return {
-            name: Measurement(float(value), better="higher", floor=floor, of=of)
-            for name, value, floor in zip(self.display, values, self._floor, strict=True)
+            name: Measurement(float(value), error, "higher", floor, of)
+            for name, value, error, floor in zip(
+                self.display, values, errors, self._floor, strict=True
+            )
         }
 
     def _recall(self, seen: Tensor) -> Tensor:

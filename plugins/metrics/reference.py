@@ -23,7 +23,8 @@ from typing import Any
 import attrs
 import numpy as np
 import torch
-from elbowroom import DataSpec, ElbowroomError, write_atomically
+from elbowroom import DataSpec, ElbowroomError
+from elbowroom.files import write_atomically
 from torch import Tensor
 
 from .features import FeatureNetwork

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from elbowroom import ElbowroomError, replace_file
+from elbowroom import ElbowroomError
+from elbowroom.files import replace_file
 
 if TYPE_CHECKING:
     from elbowroom import RunEvent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from elbowroom.cli import JSON, console, print_json
+from elbowroom.cli import JSON, console, echo, print_json
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What configs will call it: min-snr.")]
 Kind = Annotated[
@@ -36,5 +36,5 @@ def new_plugin(name: Name, kind: Kind = "weighting", out: Out = ".", json: JSON 
 
     console().print(Text.assemble(("wrote ", "bold"), str(folder)))
     for file in files:
-        typer.echo(f"  {file}")
-    typer.echo(f"\nnext:\n  cd {folder}\n  pip install -e '.[dev]'\n  pytest\n  elbowroom plugins")
+        echo(f"  {file}")
+    echo(f"\nnext:\n  cd {folder}\n  pip install -e '.[dev]'\n  pytest\n  elbowroom plugins")

@@ -4,7 +4,7 @@
       pyproject.toml               the entry point that announces the plugin
       README.md  LICENSE  .gitignore  .github/workflows/ci.yml
       src/elbowroom_NAME/          a hook, and the component with its formula
-      tests/                       the laws of its kind, through elbowroom.conformance
+      tests/                       the laws of its kind, through elbowroom.plugins.conformance
 
 The files come from ``templates/plugin``, where ``$name`` and the like stand for the choices made
 here; what differs from kind to kind is in ``templates/plugin/kinds``.
@@ -21,21 +21,23 @@ from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import attrs
-from elbowroom import KINDS as REGISTERED
-from elbowroom import PLUGIN_API, ElbowroomError, atomic_folder, did_you_mean, normalised
-from elbowroom import __all__ as PUBLIC
+import elbowroom
+from elbowroom import PLUGIN_API, ElbowroomError, installed
+from elbowroom.errors import did_you_mean
+from elbowroom.files import atomic_folder
+from elbowroom.registry import KINDS, normalised
 
-KINDS = tuple(kind for kind in REGISTERED if kind not in ("launcher", "exporter"))
-"""What a new plugin can be of: every kind that a template shows."""
+TEMPLATES = resources.files("elbowroom.plugins.new_plugin") / "templates" / "plugin"
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST = 28  # every line of the templates then fits
 _MEAN_SOMETHING = {
     *keyword.kwlist,
     *dir(builtins),
-    *PUBLIC,
+    *dir(elbowroom),
     *("Any", "ClassVar", "Mapping", "Path", "SteppingSampler", "Tensor"),  # in the templates
 }
 
@@ -60,33 +62,34 @@ class NewPlugin:
     @property
     def cls(self) -> str:
         """The component's class, MinSnr; with its kind where that would mean something else."""
-        spelled = _camel if REGISTERED[self.kind].is_class else _snake
+        spelled = _camel if KINDS[self.kind].is_class else _snake
         alone, whole = spelled(self.name), spelled(f"{self.name}-{self.kind}")
         return whole if alone in _MEAN_SOMETHING else alone
 
     def files(self) -> dict[str, str]:
         """Path in the package -> text."""
-        plugin, kind = f"src/{self.module}", f"kinds/{self.kind}"
+        plugin, kind = f"src/{self.module}", _of_kind(self.kind)
         names = self._names()
         names |= {
-            "what": self._filled(f"{kind}/what.md.in", names).rstrip(),
-            "use": self._filled(f"{kind}/use.md.in", names).rstrip(),
+            "what": self._filled(kind / "what.md.in", names).rstrip(),
+            "use": self._filled(kind / "use.md.in", names).rstrip(),
         }
         sources = {
-            "pyproject.toml": "pyproject.toml.in",
-            "README.md": "README.md.in",
-            ".gitignore": "gitignore.in",
-            ".github/workflows/ci.yml": "ci.yml.in",
-            f"{plugin}/__init__.py": "init.py.in",
-            f"{plugin}/{self.kind}.py": f"{kind}/component.py.in",
-            f"tests/test_{self.kind}.py": f"{kind}/test.py.in",
-            "tests/test_plugin.py": "test_plugin.py.in",
+            "pyproject.toml": TEMPLATES / "pyproject.toml.in",
+            "README.md": TEMPLATES / "README.md.in",
+            ".gitignore": TEMPLATES / "gitignore.in",
+            ".github/workflows/ci.yml": TEMPLATES / "ci.yml.in",
+            f"{plugin}/__init__.py": TEMPLATES / "init.py.in",
+            f"{plugin}/{self.kind}.py": kind / "component.py.in",
+            f"tests/test_{self.kind}.py": kind / "test.py.in",
+            "tests/test_plugin.py": TEMPLATES / "test_plugin.py.in",
         }
         texts = {path: self._filled(source, names) for path, source in sources.items()}
-        return {**texts, "LICENSE": _text("LICENSE"), f"{plugin}/py.typed": ""}
+        licence = (TEMPLATES / "LICENSE").read_text("utf-8")
+        return {**texts, "LICENSE": licence, f"{plugin}/py.typed": ""}
 
-    def _filled(self, source: str, names: Mapping[str, str]) -> str:
-        return Template(_text(source)).substitute(names)
+    def _filled(self, source: Any, names: Mapping[str, str]) -> str:
+        return Template(source.read_text("utf-8")).substitute(names)
 
     def _names(self) -> dict[str, str]:
         return {
@@ -95,8 +98,8 @@ class NewPlugin:
             "module": self.module,
             "cls": self.cls,
             "kind": self.kind,
-            "words": REGISTERED[self.kind].words.replace("dataset", "data set"),
-            "hook": REGISTERED[self.kind].hook,
+            "words": KINDS[self.kind].words.replace("dataset", "data set"),
+            "hook": KINDS[self.kind].hook,
             "check": f"check_{self.kind}",
             "api": ", ".join(map(str, PLUGIN_API)),
             "version": version("elbowroom"),
@@ -147,17 +150,16 @@ def _checked_name(given: str) -> str:
 
 def _checked_kind(given: str) -> str:
     kind = given.replace("-", "_")
-    if kind not in KINDS:
+    known = kinds()
+    if kind not in known:
         raise ElbowroomError(
-            f"no plugin of kind {given!r}{did_you_mean(kind, KINDS)}; kinds: {', '.join(KINDS)}"
+            f"no template for kind {given!r}{did_you_mean(kind, known)}; kinds: {', '.join(known)}"
         )
     return kind
 
 
 def _refuse_taken(plugin: NewPlugin) -> None:
     """A name that is in use would mean two things, and using it would be an error."""
-    from elbowroom import installed
-
     for component in installed().components(plugin.kind).values():
         owner = component.owner
         if component.name == plugin.name and normalised(owner.distribution or "") != (
@@ -169,6 +171,15 @@ def _refuse_taken(plugin: NewPlugin) -> None:
             )
 
 
-def _text(source: str) -> str:
-    place = resources.files("elbowroom.plugins.new_plugin") / "templates" / "plugin"
-    return place.joinpath(*source.split("/")).read_text("utf-8")
+def kinds() -> tuple[str, ...]:
+    """The kinds that have a template: their own, or one here."""
+    installed()  # adds the kinds of plugins
+    return tuple(kind for kind in KINDS if (_of_kind(kind) / "component.py.in").is_file())
+
+
+def _of_kind(kind: str) -> Any:
+    """The folder with a kind's component, its test and two texts."""
+    package, _, folder = KINDS[kind].template.partition(":")
+    if not package:
+        return TEMPLATES / "kinds" / kind
+    return resources.files(package).joinpath(*folder.split("/"))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from elbowroom import hookimpl
+
+if TYPE_CHECKING:
+    from elbowroom.config import Parts, Remark
 
 _HERE = "elbowroom.plugins.paper"
 
@@ -15,6 +20,14 @@ def commands() -> dict[str, str]:
         "figures": f"{_HERE}.figures_command:figures",
         "weighting": f"{_HERE}.weighting_command:weighting",
     }
+
+
+@hookimpl
+def explain(parts: Parts) -> Remark:
+    """Say whether the objective is a variational bound."""
+    from .certificate import remark
+
+    return remark(parts)
 
 
 @hookimpl

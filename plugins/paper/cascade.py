@@ -12,7 +12,7 @@ Minorant    E L^w = E L^m - sum_j (w_j - m_j) (A_j + I_j),    m_j = min over k >
 
 with L^w = - sum_j w_j KL_j, A_j the transition KL of Theorem 1 and I_j = I(z_(j-1); x | z_j) free
 of the model: on average a weighting that falls is still a lower bound of its minorant's mixture
-(:mod:`elbowroom.certificate.slack`).
+(:mod:`elbowroom.plugins.paper.slack`).
 
 Where everything can be enumerated (or integrated), both are checked exactly. The transition KLs
 are worked out from the transition probabilities alone, independently of the bounds.
@@ -24,9 +24,12 @@ import math
 
 import attrs
 import torch
-from elbowroom import Level, Predict, Process, Schedule, Weighting, minorant
-from elbowroom.conformance import MixtureOracle, TableOracle, every_state
+from elbowroom import Level, Process, Schedule, Weighting
+from elbowroom.objective import Predict
+from elbowroom.plugins.conformance import MixtureOracle, TableOracle, every_state
 from torch import Tensor
+
+from .slack import minorant
 
 CLIPPED = 0.999  # where w(1) is infinite, the last weight is taken here
 _NODES, _REACH = 240, 10.0  # trapezoid nodes over +-10 standard deviations: exact to rounding

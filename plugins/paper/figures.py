@@ -10,20 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from elbowroom import (
-    END,
-    Certificate,
-    ElbowroomError,
-    Level,
-    Process,
-    Registry,
-    Schedule,
-    Weighting,
-    levels_at,
-    write_atomically,
-)
+from elbowroom import ElbowroomError, Level, Process, Schedule, Weighting
+from elbowroom.files import write_atomically
+from elbowroom.registry import Registry
 from torch import Tensor
 
+from .certificate import END, Certificate
+from .survey import levels_at
 from .theory import Check
 
 LABELS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from elbowroom.cli import JSON, print_json
+from elbowroom.cli import JSON, echo, print_json
 
 
 def figures(
@@ -26,4 +26,4 @@ def figures(
         print_json({"figures": paths})
         return
     for path in paths:
-        typer.echo(path)
+        echo(path)

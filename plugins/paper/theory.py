@@ -14,8 +14,10 @@ from typing import Any, Literal
 
 import attrs
 import torch
-from elbowroom import CategoricalPrediction, DataSpec, Level, Predict, Process, Registry, Schedule
-from elbowroom.conformance import MixtureOracle, TableOracle, every_state
+from elbowroom import CategoricalPrediction, DataSpec, Level, Process, Schedule
+from elbowroom.objective import Predict
+from elbowroom.plugins.conformance import MixtureOracle, TableOracle, every_state
+from elbowroom.registry import Registry
 from torch import Tensor
 
 from .cascade import Cascade, cumulative_weights, mixture_cascade, table_cascade

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from elbowroom.cli import JSON, console, number, print_json, table
+from elbowroom.cli import JSON, Trust, console, number, print_json, table
 
 if TYPE_CHECKING:
-    from elbowroom import Certificate, ComponentSpec, Level, Slack, Weighting
+    from elbowroom import ComponentSpec, Level, Weighting
     from torch import Tensor
+
+    from .certificate import Certificate
+    from .slack import Slack
 
 _USUAL = "0.01,0.1,0.25,0.5,0.75,0.9,0.99"
 
@@ -46,13 +49,19 @@ def weighting(
     project: Annotated[
         bool, typer.Option("--project", help="Show the isotonic repair beside it.")
     ] = False,
+    trust: Trust = False,
     json: JSON = False,
 ) -> None:
     """A weighting under a process and a schedule: its values, and whether it is a bound.
 
     Example: elbowroom weighting edm --process masked --schedule '{name: cosine, eps: 0}' --project
     """
-    from elbowroom import certify, describe_weighting, named_component, parse_spec
+    from elbowroom import named_component
+    from elbowroom.config import parse_spec
+    from elbowroom.registry import trusting
+
+    from .certificate import certify
+    from .meaning import describe_weighting
 
     specs = {"weighting": named_component("weighting", parse_spec(spec), path="SPEC")}
     if run is None:
@@ -63,7 +72,8 @@ def weighting(
         specs["schedule"] = _schedule(specs["process"], chosen)
     else:
         _refuse_beside_run(process=process, schedule=schedule, steps=steps)
-        specs["process"], specs["schedule"], steps = _of_run(run)
+        with trusting(trust):
+            specs["process"], specs["schedule"], steps = _of_run(run)
     made, made_process, made_schedule = (
         specs[kind].build() for kind in ("weighting", "process", "schedule")
     )
@@ -145,7 +155,7 @@ def _refuse_beside_run(**options: Any) -> None:
 
 def _of_run(run: str) -> tuple[ComponentSpec, ComponentSpec, int | None]:
     """(process, schedule, steps) of a run."""
-    from elbowroom import RunFolder
+    from elbowroom.runs import RunFolder
 
     config = RunFolder.open(run).config()
     assert config.schedule is not None, "a run names its schedule"
@@ -154,7 +164,9 @@ def _of_run(run: str) -> tuple[ComponentSpec, ComponentSpec, int | None]:
 
 def _slack(made: Weighting, schedule: Any, process: Any, run: str, steps: int | None) -> Slack:
     """What the weighting holds at what slack where the run says what each level loses."""
-    from elbowroom import LossCurve, RunFolder, slack_on_run
+    from elbowroom.runs import RunFolder
+
+    from .slack import LossCurve, slack_on_run
 
     folder = RunFolder.open(run)
     curve = LossCurve.of_log(folder.rows(), folder.path.name)
@@ -165,7 +177,9 @@ def _levels(
     at: str | None, at_log_snr: str | None, schedule: Any, process: Any, steps: int | None
 ) -> tuple[Level, str]:
     import torch
-    from elbowroom import ConfigError, Level, levels_at
+    from elbowroom import ConfigError, Level
+
+    from .survey import levels_at
 
     if at is not None and at_log_snr is not None:
         raise ConfigError("--at and --at-log-snr exclude each other: give one of them")

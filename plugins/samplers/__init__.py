@@ -9,19 +9,15 @@ _HERE = "elbowroom.plugins.samplers"
 
 @hookimpl
 def samplers() -> dict[str, str]:
-    """``ancestral`` serves every process, nine masked ones, ``psi`` uniform, three Gaussian."""
+    """``ancestral`` serves every process, six masked ones, three Gaussian."""
     return {
         "ancestral": f"{_HERE}.ancestral:Ancestral",
         "first-hitting": f"{_HERE}.first_hitting:FirstHitting",
         "top-p": f"{_HERE}.top_p:TopP",
         "confidence": f"{_HERE}.confidence:Confidence",
-        "entropy-bounded": f"{_HERE}.entropy_bounded:EntropyBounded",
-        "stable": f"{_HERE}.stable:Stable",
         "scattered": f"{_HERE}.scattered:Scattered",
-        "planned": f"{_HERE}.planned:Planned",
         "remask": f"{_HERE}.remask:Remask",
         "corrected": f"{_HERE}.corrected:Corrected",
-        "psi": f"{_HERE}.psi:Psi",
         "ddim": f"{_HERE}.ddim:DDIM",
         "heun": f"{_HERE}.heun:Heun",
         "multistep": f"{_HERE}.multistep:Multistep",
@@ -36,4 +32,14 @@ def grids() -> dict[str, str]:
         "cosine": f"{_HERE}.grid:CosineGrid",
         "log-snr": f"{_HERE}.grid:LogSNRGrid",
         "rho": f"{_HERE}.grid:RhoGrid",
+    }
+
+
+@hookimpl
+def guidances() -> dict[str, str]:
+    """A number in a config is the scale of ``classifier-free`` guidance."""
+    return {
+        "classifier-free": "elbowroom.objective.classifier_free:ClassifierFree",
+        "interval": f"{_HERE}.interval:Interval",
+        "autoguidance": f"{_HERE}.autoguidance:Autoguidance",
     }

@@ -53,10 +53,3 @@ def stay_hidden(path: Trajectory, step: Step, hidden: Tensor, last: bool) -> Ten
     at_start = (path.first == mask_of(path.process)).flatten(1).sum(1)
     share = step.to.noise_share / step.start.noise_share  # one number
     return torch.minimum((at_start * share).round().long(), hidden.flatten(1).sum(1))
-
-
-def visible_level(path: Trajectory, z: Tensor) -> Level:
-    """The level at which as many tokens are visible as in z."""
-    visible = (z != mask_of(path.process)).flatten(1).double().mean(1)  # [B]
-    t = path.model.schedule.time(visible.logit())
-    return Level.of(t, path.model.schedule, path.process).over(z)

@@ -6,7 +6,8 @@ beforehand: a token with uniform U appears when the visible share reaches
     a = a_1 + U (1 - a_1),      i.e.  lambda = log a - log((1 - U)(1 - a_1)),   t = t(lambda).
 
 One call for each token then samples the continuous-time model exactly. With fewer ``steps`` than
-tokens, tokens that follow each other share a call, at the moment of the first of them.
+tokens, the tokens are dealt evenly: those that follow each other share a call, at the moment of the
+first of them.
 """
 
 from __future__ import annotations
@@ -52,23 +53,25 @@ class FirstHitting(Sampler):
 
         u, order, count = self._moments(path, z, ends)
         moments = model.schedule.time(_log_snr(u, ends))  # [B, N]
-        together = -(-z.shape[1] // self.steps)
         value = path.noise.uniform("value", shape[1:]).flatten(1)
-        many = count.cpu()  # an accelerator is waited for here, once a path
-        for k in range(0, int(many.max()) if len(many) else 0, together):
-            rows = (many > k).nonzero().squeeze(1).to(z.device)
+        ranks = torch.arange(z.shape[1], device=z.device)
+        many = count.cpu()  # the only synchronisation with an accelerator
+        calls = min(self.steps, int(many.max()) if len(many) else 0)
+        for k in range(calls):
+            first, end = k * many // calls, (k + 1) * many // calls  # [B] of the ranks due
+            rows = (end > first).nonzero().squeeze(1)
+            first, end, rows = (one.to(z.device) for one in (first[rows], end[rows], rows))
             part = z[rows].reshape(-1, *shape[1:])
-            level = Level.of(moments[rows, k], model.schedule, process).over(part)
+            level = Level.of(moments[rows, first], model.schedule, process).over(part)
             prediction = path.predict(part, level, rows)
 
             due = torch.zeros(len(rows), z.shape[1], dtype=torch.bool, device=z.device)
-            ranks = torch.arange(k, min(k + together, z.shape[1]), device=z.device)
-            due.scatter_(1, order[rows][:, ranks], ranks < count[rows, None])
+            due.scatter_(1, order[rows], (first[:, None] <= ranks) & (ranks < end[:, None]))
             tokens = due.reshape(part.shape).nonzero(as_tuple=True)
             u = value[rows].reshape(part.shape)[tokens]
             part = part.index_put(tokens, draw_categorical(prediction.at(tokens), u))
             z = z.index_copy(0, rows, part.flatten(1))
-            yield Frame(z.reshape(shape), k // together + 1)
+            yield Frame(z.reshape(shape), k + 1)
 
         yield self.finish(path, z.reshape(shape), ends)
 

@@ -9,7 +9,7 @@ _HERE = "elbowroom.plugins.schedules"
 
 @hookimpl
 def schedules() -> dict[str, str]:
-    """Three given by the share of visible tokens, four by the log-SNR itself, one learned."""
+    """Three given by the share of visible tokens and four by the log-SNR itself."""
     return {
         "cosine": f"{_HERE}.masking:Cosine",
         "linear": f"{_HERE}.masking:Linear",
@@ -18,5 +18,4 @@ def schedules() -> dict[str, str]:
         "flow": f"{_HERE}.gaussian:Flow",
         "edm": f"{_HERE}.gaussian:EDM",
         "linear-log-snr": f"{_HERE}.gaussian:LinearLogSNR",
-        "learned": f"{_HERE}.learned:Learned",
     }

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import attrs
-from elbowroom import KINDS, Config, PluginError, installed, kind_of, options_of
+from elbowroom import PluginError, installed
+from elbowroom.config import config_class, kind_of, options_of
+from elbowroom.registry import KINDS
 
 Schema = dict[str, Any]
 
@@ -38,9 +40,11 @@ def config_schema() -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "elbowroom config",
-        **_section(Config),
+        **_section(config_class(installed())),
         "required": ["process"],
-        "$defs": {name: _kind(name) for name, kind in KINDS.items() if kind.is_class},
+        "$defs": {
+            name: _kind(name) for name, kind in KINDS.items() if kind.is_class and name != "section"
+        },
     }
 
 

@@ -32,7 +32,10 @@ def cascade(
 
     Example: elbowroom cascade runs/pilot --knots 8 --of sigmoid
     """
-    from elbowroom import RunFolder, certify, load_run, named_component, parse_spec
+    from elbowroom import named_component
+    from elbowroom.config import parse_spec
+    from elbowroom.plugins.paper.certificate import certify
+    from elbowroom.runs import RunFolder, load_run
 
     from .curve_file import own_curve, read_curve
     from .information import equal_parts
@@ -41,7 +44,7 @@ def cascade(
     wanted = None
     if of is not None:
         wanted = named_component("weighting", parse_spec(of), path="--of").build()
-    folder = RunFolder.open(run, trust=trust)
+    folder = RunFolder.open(run)
     curve = read_curve(str(own_curve(folder.path)), asked_by="cascade")
     objective = load_run(run, device="cpu", trust=trust).model.objective
     with _about(f"cascade: {curve.path}"):
@@ -84,7 +87,7 @@ def _nearest(
     from .nearest_cascade import nearest_cascade
 
     schedule, process = objective.schedule, objective.process
-    ready = wanted.prepared(schedule, process)
+    ready = wanted.prepare(schedule, process)
     return nearest_cascade(ready, schedule, process, curve.costs, places)
 
 

@@ -29,7 +29,9 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import ElbowroomError, Process, Schedule, is_count, is_number
+from elbowroom import ElbowroomError, Process, Schedule
+from elbowroom.files import is_count, is_number
+from elbowroom.plugins.paper.certificate import isotonic_projection
 from torch import Tensor
 
 MOST_LEVELS = 2048
@@ -117,7 +119,7 @@ class StepCosts:
         if self.slope is None or self.error is None:
             return self
         weight = 1 / self.error.square().clamp(min=1e-30, max=1e30)
-        return attrs.evolve(self, slope=falling(self.slope, weight))
+        return attrs.evolve(self, slope=-isotonic_projection(-self.slope, weight))
 
     def total(self, nodes: Sequence[int]) -> float:
         """The bound's diffusion term for a grid through some of the levels."""
@@ -180,20 +182,6 @@ def told_apart(process: Process, log_snr: Tensor) -> Tensor:
 def has_price(process: Process) -> bool:
     """Does a step cost its price times the plain loss?"""
     return type(process).step_kl is Process.step_kl
-
-
-def falling(values: Tensor, weight: Tensor) -> Tensor:
-    """[n] the non-increasing sequence nearest to ``values`` in weighted least squares."""
-    blocks: list[tuple[float, float, int]] = []  # mean, weight, length
-    for value, w in zip(values.tolist(), weight.tolist(), strict=True):
-        block = (value, w, 1)
-        while blocks and blocks[-1][0] < block[0]:
-            mean, other, length = blocks.pop()
-            both = other + block[1]
-            block = ((mean * other + block[0] * block[1]) / both, both, length + block[2])
-        blocks.append(block)
-    parts = [values.new_full((length,), mean) for mean, _, length in blocks]
-    return torch.cat(parts)
 
 
 def _interpolated(places: Tensor, values: Tensor, at: Tensor) -> Tensor:

@@ -19,18 +19,10 @@ from typing import Any, ClassVar, Literal
 import attrs
 import torch
 from attrs.validators import and_, ge, le
-from elbowroom import (
-    Display,
-    ElbowroomError,
-    Level,
-    Looks,
-    Measurement,
-    Metric,
-    Noise,
-    Sampler,
-    Subject,
-    permute,
-)
+from elbowroom import ElbowroomError, Level, Noise, Sampler
+from elbowroom.plugins.evaluation.looks import Looks
+from elbowroom.plugins.evaluation.metric import Display, Measurement, Metric, Subject
+from elbowroom.randomness import permute
 from torch import Tensor
 
 from .costs import MOST_LEVELS, StepCosts, coordinate_of, has_price, told_apart

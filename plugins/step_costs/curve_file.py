@@ -13,7 +13,10 @@ import hashlib
 from pathlib import Path
 
 import attrs
-from elbowroom import ElbowroomError, JSONFileError, details_file, evaluation_folder, read_json
+from elbowroom import ElbowroomError
+from elbowroom.files import JSONFileError, read_json
+from elbowroom.plugins.evaluation.details import details_file
+from elbowroom.plugins.evaluation.run import evaluation_folder
 
 from .costs import StepCosts
 
@@ -46,11 +49,8 @@ def read_curve(given: str, asked_by: str = "sampler.grid.curve") -> CurveFile:
 
 
 def own_curve(run: Path) -> Path:
-    """Where a run has the curve of its own model."""
-    folder = evaluation_folder(run)
-    kept, figures = details_file(folder, _METRIC), folder / _FIGURES
-    older = figures.exists() and not kept.exists()  # from before details were kept apart
-    return figures if older else kept
+    """The file that has the curve of a run's own model."""
+    return details_file(evaluation_folder(run), _METRIC)
 
 
 def _read(path: Path, asked_by: str) -> CurveFile:

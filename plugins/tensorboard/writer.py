@@ -8,9 +8,9 @@
     samples                                 pictures, or texts
     hparams                                 every value of the config, beside the last scalars
 
-Files are in ``RUN/tensorboard/NAME``, NAME the run's own: it is what TensorBoard calls a run. A run
-that began before this was so goes on in ``RUN/tensorboard``. A resumed run writes a new file that
-begins at its step and makes TensorBoard drop what the first sitting wrote beyond it.
+Files are in ``RUN/tensorboard/NAME``, NAME the run's own: it is what TensorBoard calls a run. A
+resumed run writes a new file that begins at its step and makes TensorBoard drop what the first
+sitting wrote beyond it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from elbowroom import readable
+from elbowroom.plugins.sampling.texts import readable
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
@@ -68,9 +68,8 @@ def end(event: RunEvent) -> None:
 
 
 def log_folder(run: Path) -> Path:
-    """Where the files of a run are: a folder of its own name, unless it began without one."""
-    folder = run / "tensorboard"
-    return folder if any(folder.glob("events.*")) else folder / run.resolve().name
+    """The folder of a run's event files, named after the run."""
+    return run / "tensorboard" / run.resolve().name
 
 
 def _tag(name: str) -> str:

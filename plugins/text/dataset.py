@@ -25,7 +25,8 @@ import attrs
 import numpy as np
 import torch
 from attrs.validators import ge, optional
-from elbowroom import Batch, Dataset, DataSpec, ElbowroomError, Split, check_split
+from elbowroom import Batch, Dataset, DataSpec, ElbowroomError, Split
+from elbowroom.contracts import check_split
 from torch import Tensor
 
 from .files import read_splits

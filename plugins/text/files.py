@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from elbowroom import ElbowroomError, permute
+from elbowroom import ElbowroomError
+from elbowroom.randomness import permute
 
 _NAMES = {"train": "train", "validation": "validation", "valid": "validation",
           "val": "validation", "test": "test"}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Time samplers: stratified (the default), independent, by importance, adaptive, in pairs."""
+"""Time samplers: stratified (the default), independent, by importance, adaptive."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ _HERE = "elbowroom.plugins.time_samplers"
 
 @hookimpl
 def time_samplers() -> dict[str, str]:
-    """Eight ways to look at the same objective."""
+    """Six densities of times for the same objective."""
     return {
         "stratified": f"{_HERE}.uniform:Stratified",
         "uniform": f"{_HERE}.uniform:Uniform",
         "importance": f"{_HERE}.importance:Importance",
         "adaptive": f"{_HERE}.adaptive:AdaptiveTimes",
         "information": f"{_HERE}.adaptive:InformationTimes",
-        "antithetic": f"{_HERE}.pairs:Antithetic",
-        "complementary": f"{_HERE}.pairs:Complementary",
         "logit-normal": f"{_HERE}.logit_normal:LogitNormal",
     }

@@ -22,7 +22,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 
 import torch
-from elbowroom import Adaptive, Losses, Noise, TimeSampler, sums_by_time
+from elbowroom import Adaptive, Losses, Noise, TimeSampler
+from elbowroom.contracts import sums_by_time
 from torch import Tensor, nn
 
 from .piecewise import draw_piecewise

@@ -15,7 +15,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elbowroom import ElbowroomError, replace_file
+from elbowroom import ElbowroomError
+from elbowroom.files import replace_file
 
 if TYPE_CHECKING:
     from elbowroom import RunEvent

@@ -21,7 +21,6 @@ def weightings() -> dict[str, str]:
         "cascade": f"{_HERE}.cascade:Cascade",
         "balanced": f"{_HERE}.balanced:Balanced",
         "soft-min-snr": f"{_HERE}.soft_min_snr:SoftMinSNR",
-        "moving": f"{_HERE}.moving:Moving",
         "positions": f"{_HERE}.positions:Positions",
         "uncertainty": f"{_HERE}.uncertainty:Uncertainty",
     }

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from elbowroom import Adaptive, Level, Losses, Weighting, sums_by_time
+from elbowroom import Adaptive, Level, Losses, Weighting
+from elbowroom.contracts import sums_by_time
 from torch import Tensor, nn
 
 _ENOUGH = 8.0  # looks into a bin before it is believed

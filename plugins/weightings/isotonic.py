@@ -13,16 +13,10 @@ from __future__ import annotations
 
 import attrs
 import torch
-from elbowroom import (
-    Level,
-    Process,
-    Schedule,
-    Weighting,
-    cell_widths,
-    isotonic_projection,
-    look_closely,
-    survey_steps,
-)
+from elbowroom import Level, Process, Schedule, Weighting
+from elbowroom.plugins.paper.certificate import isotonic_projection
+from elbowroom.plugins.paper.slack import cell_widths
+from elbowroom.plugins.paper.survey import look_closely, survey_steps
 from torch import Tensor
 
 
@@ -97,7 +91,5 @@ class IsotonicStairs(Projection):
 
 def _project(w: Tensor, weight: Tensor | None = None) -> Tensor:
     """The nearest non-decreasing, non-negative sequence; w itself, bit by bit, if it is one."""
-    if bool((w.diff() >= 0).all()):
-        return w.clamp(min=0)
     # pooled means may differ in the last bit: the running maximum makes them one
     return isotonic_projection(w, weight).cummax(0).values.clamp(min=0)

@@ -4,7 +4,7 @@
 
 With v the same everywhere this is the weighting ``of`` itself, which may be one that learns. Every
 position's part of the loss is non-negative, so the objective lies between min(v) and max(v) times
-that; v is divided by its mean.
+that; v is divided by its mean. Where ``of`` weighs positions too, the weights multiply.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Positions(nn.Module, Weighting):
         self.of, self.weights = of, _checked(weights)
 
     def prepare(self, schedule: Schedule, process: Process, steps: int | None = None) -> Positions:
-        return Positions(of=self.of.prepared(schedule, process, steps), weights=self.weights)
+        return Positions(of=self.of.prepare(schedule, process, steps), weights=self.weights)
 
     def __call__(self, level: Level) -> Tensor:
         return self.of(level)
@@ -43,6 +43,8 @@ class Positions(nn.Module, Weighting):
 
     def over_positions(self, shape: tuple[int, ...]) -> Tensor:
         v = torch.tensor(self.weights, dtype=torch.float64)
+        inner = self.of.over_positions(shape)
+        v = v if inner is None else v * inner
         return v / v.mean()
 
     def extra_repr(self) -> str:

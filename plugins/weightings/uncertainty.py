@@ -32,7 +32,7 @@ class Uncertainty(nn.Module, Weighting):
     def prepare(
         self, schedule: Schedule, process: Process, steps: int | None = None
     ) -> Uncertainty:
-        self.of = self.of.prepared(schedule, process, steps)
+        self.of = self.of.prepare(schedule, process, steps)
         return self
 
     def __call__(self, level: Level) -> Tensor:

@@ -8,9 +8,9 @@ import pytest
 import torch
 from elbowroom.config.assembly import build_parts
 from elbowroom.config.sections import Config
+from elbowroom.plugins.training.step import Training
 from elbowroom.randomness.generators import kept_generators, seed_generators
 from elbowroom.runs.ranks import Ranks, process_group
-from elbowroom.training.step import Training
 
 from tests.helpers.accelerated import CPU, DEVICE, PROCESSES, config, model
 from tests.helpers.pretend_accelerator import NAME, Seen, module, watched
@@ -29,7 +29,6 @@ WEIGHTINGS: tuple[Any, ...] = (
     "balanced",
     "soft-min-snr",
     "uncertainty",
-    {"name": "moving", "begin": "sigmoid", "end": "elbo", "over": 3},
     {"name": "positions", "of": "sigmoid", "weights": [2.0]},
 )
 OTHERS: tuple[dict[str, Any], ...] = (
@@ -38,8 +37,6 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"objective__times": "importance"},
     {"objective__times": "adaptive"},
     {"objective__times": "information"},
-    {"objective__times": "antithetic"},
-    {"objective__times": "complementary"},
     {"objective__normalise": "units"},
     {"objective__steps": 10},
     {"train__micro_batch": 3},
@@ -79,14 +76,6 @@ def check(config: Config, updates: int = 1) -> None:
     for name, one in here.items():
         away = (one - there[name]).abs().max()
         assert away <= 1e-5 * one.abs().max(), name
-
-
-@pytest.mark.parametrize("learn_ends", [False, True])
-def test_a_learned_schedule(learn_ends) -> None:
-    """Its gradients come to it there too."""
-    schedule = {"name": "learned", "of": {"name": "vp-cosine", "log_snr_max": 6.0}}
-    schedule["learn_ends"] = learn_ends
-    check(config("gaussian-v", schedule=schedule, weighting="sigmoid"), updates=2)
 
 
 @pytest.mark.parametrize("process", PROCESSES)

@@ -46,11 +46,6 @@ def warm_up() -> None:
     import sklearn.datasets  # noqa: F401
     import torch
     import torch._dynamo
-    from elbowroom import evaluation, training  # noqa: F401
-    from elbowroom.cli import app  # noqa: F401
-    from elbowroom.plugins import bench, compare  # noqa: F401
-    from elbowroom.plugins.compare import comparison, report, results  # noqa: F401
-    from elbowroom.runs import export  # noqa: F401
 
     torch.set_num_threads(1)
     torch.func.jvp(torch.sin, (torch.ones(()),), (torch.ones(()),))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from elbowroom.evaluation.run import read_evaluation
+from elbowroom.plugins.evaluation.run import read_evaluation
 
 from .child import ran, started
 from .runs import QUIET, config_file, left_behind, same_end, samples_in, whole_run

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from elbowroom.conformance import check_launcher
-from elbowroom.contracts.launcher import Ended, Job
 from elbowroom.contrib.ray_launcher import Ray
 from elbowroom.errors import ElbowroomError
+from elbowroom.plugins.conformance import check_launcher
+from elbowroom.plugins.launchers.launcher import Ended, Job
 
 try:
     import ray
@@ -185,11 +185,11 @@ def test_closing_asks_jobs_to_stop_and_waits(tmp_path):
 def test_points_of_a_comparison_survive_a_killed_worker(tmp_path, monkeypatch):
     """Two real points, a worker killed in training: both finish, as if it had not happened."""
     import torch
-    from elbowroom.evaluation.protocol import EvaluationProtocol
     from elbowroom.plugins.compare.axes import Axis
     from elbowroom.plugins.compare.comparison import Comparison
     from elbowroom.plugins.compare.running import run_comparison
-    from elbowroom.training.run import train
+    from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
+    from elbowroom.plugins.training.run import train
     from safetensors.torch import load_file
 
     monkeypatch.setenv("ELBOWROOM_CACHE", str(tmp_path / "cache"))

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 from elbowroom import ElbowroomError, Ended, Job
-from elbowroom.conformance import check_launcher
 from elbowroom.contrib.submitit_launcher import Submitit
+from elbowroom.plugins.conformance import check_launcher
 
 try:
     import submitit

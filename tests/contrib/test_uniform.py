@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec, Level, Noise, Step, assemble
-from elbowroom.conformance import TableOracle, check_process, every_state
-from elbowroom.conformance.law import chi_square
+from elbowroom.contrib.psi import Psi
 from elbowroom.contrib.uniform import Uniform
+from elbowroom.plugins.conformance import TableOracle, check_process, every_state
+from elbowroom.plugins.conformance.law import chi_square
 from elbowroom.plugins.samplers.ancestral import Ancestral
-from elbowroom.plugins.samplers.psi import Psi
 from elbowroom.plugins.schedules.masking import Linear
 from elbowroom.registry.components import installed
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch import Tensor
 
 LAMBDAS = st.floats(-8, 8)
@@ -226,7 +225,7 @@ def test_it_needs_no_entry_point():
     model = assemble(
         {
             "data": "digits",
-            "process": "elbowroom.contrib.uniform:Uniform",
+            "process": "uniform",
             "denoiser": {"name": "dit", "width": 32, "depth": 1},
             "sampler": {"name": "ancestral", "steps": 4},
         }
@@ -249,7 +248,7 @@ def test_a_masked_sampler_refuses_it_by_its_traits():
         assemble(
             {
                 "data": "digits",
-                "process": "elbowroom.contrib.uniform:Uniform",
+                "process": "uniform",
                 "denoiser": "dit",
                 "sampler": "first-hitting",
             }

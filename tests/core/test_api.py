@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import elbowroom as er
 import pytest
 import torch
-from elbowroom.api import assemble, evaluate, load, parts_of, sample, train
+from elbowroom import assemble, evaluate, load, parts_of, sample, train
 from elbowroom.errors import ElbowroomError
 from elbowroom.objective.diffusion import Diffusion
+
+from tests.helpers.tiny_run import tiny_config
 
 TINY = {
     "data": "digits",
@@ -93,3 +96,34 @@ def test_a_model_made_by_hand_says_what_is_missing(trained):
     bare = Diffusion(model.objective, model.denoiser, model.sampler)
     with pytest.raises(ElbowroomError, match="not made by"):
         evaluate(bare)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda model, _: er.sample(model, "4"), "count: got '4'; allowed: an integer from 1 on"),
+        (lambda model, _: er.sample(model, 2.5), "count: got 2.5"),
+        (lambda model, _: er.sample(model, True), "count: got true"),
+        (lambda model, _: er.sample(model, 1, seed=-1), "seed: got -1; allowed: an integer from 0"),
+        (lambda model, _: er.sample(model, 1, batch_size="a"), "batch_size: got 'a'"),
+        (lambda model, _: er.sample(model, 1, labels={"a": 1}), "labels are integers or names"),
+        (lambda *_: er.sample(5), "run: got 5; allowed: a path"),
+        (lambda *_: er.load(5), "run: got 5; allowed: a path"),
+        (lambda *_: er.resume(None), "run: got null; allowed: a path"),
+        (lambda *_: er.evaluate([]), r"run: got \[\]; allowed: a path"),
+        (lambda *_: er.assemble("digits", 5), "overrides are a list of key=value, not 5"),
+        (lambda *_: er.assemble("digits", [5]), "an override is key=value, not 5"),
+        (lambda model, _: er.train(model, 5), "out: got 5; allowed: a path"),
+        (lambda model, _: er.save(model, 5), "out: got 5; allowed: a path"),
+        (lambda _, out: er.save(5, out), "not made by elbowroom.assemble"),
+        (lambda model, _: er.evaluate(model, metrics=5), "metrics: got 5; allowed: a list"),
+        (lambda model, _: er.evaluate(model, metrics="bpd"), "metrics: got 'bpd'"),
+        (lambda model, _: er.evaluate(model, samples="a"), "samples: got 'a'"),
+        (lambda *_: er.build_objective("masked", 5), "data: got 5; allowed: a DataSpec"),
+    ],
+)
+def test_a_wrong_type_is_one_sentence(tmp_path, call, words):
+    """It names the argument and what it allows."""
+    model = er.assemble(tiny_config())
+    with pytest.raises(er.ElbowroomError, match=words):
+        call(model, tmp_path / "out")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import elbowroom as er
 import pytest
 import torch
-from elbowroom.conformance import check_dataset
+from elbowroom.contracts.dataset import SPLITS
 from elbowroom.errors import ElbowroomError
+from elbowroom.plugins.conformance import check_dataset
+from elbowroom.plugins.evaluation.run import evaluate_run
 from torch.utils.data import TensorDataset
 
 SMALL = {
@@ -29,7 +31,7 @@ def test_it_keeps_the_laws_of_a_data_set():
     data = er.TorchData(pairs())
     check_dataset(data)
     assert data.spec == er.DataSpec((4, 4, 1), levels=5, classes=3)
-    sizes = {name: len(data.split(name)) for name in er.SPLITS}
+    sizes = {name: len(data.split(name)) for name in SPLITS}
     assert sizes == {"train": 49, "validation": 5, "test": 6}
 
 
@@ -47,9 +49,33 @@ def test_examples_may_have_no_labels():
     assert data.split("train").take(torch.arange(3)).y is None
 
 
+def test_an_example_may_be_a_tuple_of_one():
+    """As those of ``TensorDataset(x)`` are."""
+    data = er.TorchData(TensorDataset(pairs().tensors[0]))
+    assert data.spec == er.DataSpec((4, 4, 1), levels=5)
+    check_dataset(data)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int32", "int64", "uint16"])
+def test_arrays_are_data(kind):
+    """An array x of integers, or a pair (x, y), is what a torch data set of them is."""
+    x, y = (values.numpy() for values in pairs().tensors)
+    x = x.astype(kind)
+    of_array, of_pair = er.assemble(SMALL, data=x), er.assemble(SMALL, data=(x, y))
+    assert of_array.process.data == er.DataSpec((4, 4, 1), levels=5)
+    assert of_pair.process.data == er.DataSpec((4, 4, 1), levels=5, classes=3)
+    assert er.assemble(SMALL, data=pairs().tensors).process.data == of_pair.process.data
+
+
+def test_arrays_of_floats_are_refused():
+    """In the sentence that torch data sets of floats get."""
+    with pytest.raises(ElbowroomError, match=r"float64\. Data are integers 0 to levels-1"):
+        er.assemble(SMALL, data=torch.rand(9, 4, 4, 1).double().numpy())
+
+
 def test_floats_are_refused():
     """Pictures of 0 .. 1 are no integers."""
-    with pytest.raises(ElbowroomError, match=r"float32, and integers 0 \.\. levels-1 are due"):
+    with pytest.raises(ElbowroomError, match=r"float32\. Data are integers 0 to levels-1"):
         er.TorchData(TensorDataset(torch.rand(9, 4), torch.zeros(9)))
 
 
@@ -62,4 +88,4 @@ def test_a_run_with_it_is_a_run(tmp_path):
     assert er.resume(tmp_path / "run", {"train.steps": 3}, data=pairs(), **QUIET).step == 3
     assert er.evaluate(tmp_path / "run", data=pairs(), metrics=("bpd",)).measurements
     with pytest.raises(ElbowroomError, match=r"needs a data set.*er\.evaluate\(run, data="):
-        er.evaluate_run(tmp_path / "run")
+        evaluate_run(tmp_path / "run")

@@ -9,8 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 import torch
-from elbowroom.plugins import datasets
-from elbowroom.plugins import text as text_plugin
+from elbowroom.plugins import datasets, text as text_plugin
 from elbowroom.plugins.datasets.shrink import Shrinkable
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elbowroom import conformance
+from elbowroom.plugins import conformance
 from elbowroom.registry.component import import_target
 from elbowroom.registry.components import OURS, installed
 from elbowroom.registry.kinds import KINDS

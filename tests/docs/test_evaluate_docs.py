@@ -7,9 +7,9 @@ from pathlib import Path
 
 import elbowroom
 import pytest
-from elbowroom.cli.evaluate import evaluate
 from elbowroom.config.schema import options_of
 from elbowroom.plugins.compare.command import compare
+from elbowroom.plugins.evaluation.command import evaluate
 from elbowroom.registry.components import installed
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
@@ -48,5 +48,5 @@ def test_every_option_on_the_page_exists(name, command):
 def test_the_python_on_the_page_is_public():
     """Every ``er.name`` on the page is a name of the package."""
     names = set(re.findall(r"\ber\.([a-zA-Z_]+)", PAGE))
-    assert names >= {"EvaluationProtocol", "evaluate_run", "evaluate", "compare"}
+    assert names >= {"EvaluationProtocol", "evaluate", "compare"}
     assert all(hasattr(elbowroom, name) for name in names)

@@ -26,7 +26,7 @@ def test_the_page_about_own_networks_runs(empty):
     assert execute(PAGES / "own-network.md") >= 5
 
 
-@pytest.mark.parametrize("page", ["one-over-t", "from-md4", "from-diffusers"])
+@pytest.mark.parametrize("page", ["one-over-t", "from-md4", "from-diffusers", "look-inside"])
 def test_a_page_that_answers_with_code_runs(page, empty):
     """Verdicts, weights and schedules on the page are those of the code."""
     assert execute(PAGES / f"{page}.md") >= 2

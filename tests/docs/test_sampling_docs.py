@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import attrs
-from elbowroom.conformance import check_sampler
 from elbowroom.contracts.sampler import Sampler
+from elbowroom.plugins.conformance import check_sampler
 from elbowroom.plugins.diffusers import samplers as of_diffusers
 from elbowroom.plugins.samplers import samplers
 from elbowroom.registry.component import import_target

@@ -18,7 +18,7 @@ PROCESSES: dict[str, Any] = {
         f"gaussian-{predict}": {"name": "gaussian", "predict": predict}
         for predict in ("eps", "x", "v", "flow", "edm", "levels")
     },
-    "uniform": "elbowroom.contrib.uniform:Uniform",
+    "uniform": "uniform",
 }
 
 
@@ -30,6 +30,7 @@ def config(process: str = "masked", **changes: Any) -> Config:
         "weighting": "elbo",
         "denoiser": {
             "name": "dit",
+            "positions": "rope",  # with others the gradient of a key's bias is rounding alone
             "width": 16,
             "depth": 1,
             "patch": 2,

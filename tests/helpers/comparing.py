@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from elbowroom.config.sections import dump_yaml
-from elbowroom.contracts.launcher import Ended, Job, Launcher
-from elbowroom.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.compare.axes import Axis
 from elbowroom.plugins.compare.comparison import Comparison
 from elbowroom.plugins.compare.point import main
+from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
+from elbowroom.plugins.launchers.launcher import Ended, Job, Launcher
 
 from tests.helpers.tiny_run import tiny_config
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from elbowroom.contracts.metric import is_vacuous
 from elbowroom.plugins.compare.differences import differences
 from elbowroom.plugins.compare.results import budgets, summary
+from elbowroom.plugins.evaluation.metric import is_vacuous
 from elbowroom.plugins.metrics.bpd import BitsPerDim
 from elbowroom.plugins.metrics.fid import FID
 from elbowroom.plugins.metrics.inception_score import InceptionScore
 from elbowroom.plugins.metrics.neighbours import Neighbours
-from elbowroom.sampling.filmstrip import save_small_png
+from elbowroom.plugins.sampling.filmstrip import save_small_png
 
 METRICS = (BitsPerDim, FID, InceptionScore, Neighbours)
 DISPLAY = {name: one.record() for metric in METRICS for name, one in metric.display.items()}

@@ -21,10 +21,10 @@ import torch
 import torch._dynamo  # torch's optimisers import it at first use
 from elbowroom.errors import ElbowroomError
 from elbowroom.files import atomic
+from elbowroom.plugins.training import loop
+from elbowroom.plugins.training.run import resume, train
+from elbowroom.plugins.training.step import Training
 from elbowroom.runs import checkpoint
-from elbowroom.training import loop
-from elbowroom.training.run import resume, train
-from elbowroom.training.step import Training
 
 from tests.helpers.tiny_run import tiny_config
 
@@ -199,7 +199,7 @@ def quota(folder: Path) -> dict:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))
             return real(target, parts, state)
 
-        import elbowroom.training.loop as module
+        import elbowroom.plugins.training.loop as module
 
         module.write_checkpoint = limited
         return train(config, folder / "way", without=QUIET)

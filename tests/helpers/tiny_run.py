@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from elbowroom import Level, Weighting
 from elbowroom.config.sections import Config, load_config
+from elbowroom.plugins.training.run import resume, train
 from elbowroom.runs.checkpoint import Checkpoint, checkpoints
-from elbowroom.training.run import resume, train
 from torch import nn
 
 
@@ -81,7 +81,7 @@ def trained_and_cut(config: Config, folder: Path) -> tuple[Checkpoint, Checkpoin
     shutil.copytree(whole, cut)
     for later in found(cut)[1:]:
         shutil.rmtree(later.path)
-    resume(cut, without=quiet)
+    resume(cut, without=quiet, trust=True)
     return found(whole)[-1], found(cut)[-1]
 
 

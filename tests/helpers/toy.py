@@ -51,7 +51,8 @@ def expected_plain(predict, level: Level) -> Tensor:
     """E over z of the summed plain loss at each level, [n], by enumeration."""
     z = every_mask()
     x = X.expand_as(z)
-    plain = PROCESS.plain_loss(x, z, predict(z, level), level).sum(1)  # [64]
+    any_level = level.select(0)  # the loss of a masked token does not depend on it
+    plain = PROCESS.plain_loss(x, z, predict(z, any_level), any_level).sum(1)  # [64]
     spread = level.over(torch.zeros(len(level.t), 1))
     probability = torch.stack(
         [

@@ -1,4 +1,4 @@
-"""One light environment with the example plugins, some odd or broken ones, and some of before."""
+"""One light environment with the example plugins, some odd or broken ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 BROKEN = ROOT / "tests" / "fixtures" / "plugins"
-BEFORE = ROOT / "tests" / "compatibility" / "0.1.0-flat" / "plugins"
+KINDS = ROOT / "tests" / "fixtures" / "elbowroom-flips"
 
 
 @attrs.frozen
@@ -62,9 +62,8 @@ def environment(tmp_path_factory) -> Environment:
     lines = [f"import site; site.addsitedir({path!r})\n" for path in sorted(shared)]
     (site / "shared.pth").write_text("".join(lines))
     sources = []
-    for source in sorted(
-        p for place in (EXAMPLES, BROKEN, BEFORE) for p in place.iterdir() if p.is_dir()
-    ):
+    found = [p for place in (EXAMPLES, BROKEN) for p in place.iterdir() if p.is_dir()]
+    for source in sorted([*found, KINDS]):
         # Building writes beside the sources: build a copy.
         ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
         sources.append(shutil.copytree(source, folder / "sources" / source.name, ignore=ignored))

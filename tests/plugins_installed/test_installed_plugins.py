@@ -42,9 +42,8 @@ def test_installed_plugins_are_listed_and_the_broken_ones_reported(environment):
     assert plugins["elbowroom-unknown-argument"][:2] == ["unknown-argument", "0.4"]
     assert "run_started() has no argument 'trainer'" in plugins["elbowroom-unknown-argument"][2]
     assert plugins["elbowroom-levels"] == ["levels", "1.0.0", None]
-    for kind in ("process", "weighting"):
-        assert plugins[f"elbowroom-old-{kind}"] == [f"old-{kind}", "0.1.0", None]
-    assert len(plugins) == 9
+    assert plugins["elbowroom-flips"] == ["flips", "1.0.0", None]
+    assert len(plugins) == 8
     assert listed["built-in and broken"] == []
     assert {"masked", "gaussian"} <= set(listed["processes"])
     assert {"elbo", "own-name", "elbowroom-min-snr/min-snr"} <= set(listed["weightings"])

@@ -6,8 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 
 def test_no_example_has_a_deadline():

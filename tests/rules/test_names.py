@@ -14,22 +14,15 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core"
 
 MEANT_OTHERWISE = {
-    ("__init__.py", "stratified"): "the public function of that name",
-    ("cli/__init__.py", "console"): "the public function of that name",
-    ("cli/evaluate.py", "figures"): "a key of figures.json",
-    ("cli/explain.py", "cost"): "the command that --cost asks, whoever brings it",
     ("config/messages.py", "text"): "what a str is called in messages",
-    ("cli/evaluate.py", "reference"): "a key of figures.json",
-    ("contracts/metric.py", "reference"): "what a measurement is against",
-    ("evaluation/protocol.py", "reference"): "an option of metrics",
     ("registry/component.py", "reference"): "a module of the registry",
-    ("conformance/answers.py", "units"): "a function of a process",
-    ("conformance/process.py", "units"): "a function of a process",
-    ("evaluation/evaluation.py", "figures"): "a key of figures.json",
-    ("evaluation/run.py", "figures"): "a key of figures.json",
     ("registry/plugin.py", "diffusers"): "the library, which no plugin should import to be listed",
     ("registry/plugin.py", "torchmetrics"): "another such library",
-    ("registry/moved.py", "new_plugin"): "a module, which had another place",
+    ("contracts/dataset.py", "train"): "a split of the data",
+    ("contracts/torch_data.py", "train"): "a split of the data",
+    ("runs/load.py", "train"): "the section whose averages a checkpoint holds",
+    ("contracts/observer.py", "training"): "a phase of a run",
+    ("runs/folder.py", "training"): "a word of a message",
 }
 """Texts that are the name of something else, too."""
 
@@ -37,10 +30,8 @@ DEFAULTS = {
     ("config/sections.py", "elbo"),
     ("config/sections.py", "stratified"),
     ("config/sections.py", "batch"),
-    ("config/sections.py", "adamw"),
-    ("config/sections.py", "cosine"),
 }
-"""What a config means that says nothing."""
+"""The defaults of a config."""
 
 
 def names() -> set[str]:

@@ -12,10 +12,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from elbowroom import write_atomically
+from elbowroom.files import write_atomically
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from ..presentation import paper_columns
+from ..presentation import error_words, paper_columns, samples_words
 from ..real_data import data_words
 from .curves import curves
 from .samples import frontier_cards, samples, texts
@@ -48,6 +48,8 @@ def page(results: Mapping[str, Any], out: Path) -> str:
         title=_title(results),
         summary=_summary(results),
         measurements=measurements(results),
+        error_words=error_words(results),
+        samples_words=samples_words(results["protocol"]),
         differences=differences(results),
         unfinished=unfinished(results),
         samples=samples(results, out),
@@ -95,7 +97,7 @@ def _summary(results: Mapping[str, Any]) -> list[str]:
         f"{len(results['groups'])} models",
         f"{seeds} seed{'s' if seeds > 1 else ''} each",
         f"{done} of {len(points)} runs finished",
-        f"{results['protocol']['samples']} samples a run",
+        f"{samples_words(results['protocol'])} of each run",
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from elbowroom import readable
+from elbowroom.plugins.sampling.texts import readable
 
 
 @attrs.frozen

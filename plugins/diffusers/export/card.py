@@ -7,7 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from elbowroom import Config, Loaded, dump_yaml, listed, provenance, read_evaluation, write_yaml
+from elbowroom import Config, dump_yaml
+from elbowroom.config import write_yaml
+from elbowroom.contracts import listed
+from elbowroom.plugins.evaluation.run import read_evaluation
+from elbowroom.runs import Loaded, provenance
 
 from .native import Native
 
@@ -76,7 +80,8 @@ def use_of_elbowroom(run: Loaded, why: str) -> list[str]:
     data = run.model.process.data
     labels = ", class_labels=0" if data.classes else ""
     return [
-        f"Loading it needs elbowroom beside diffusers: {_words(why)}.",
+        f"Loading it needs elbowroom beside diffusers: {_words(why)}. "
+        "`DiffusionPipeline.from_pretrained` cannot load it: diffusers has no `ElbowroomPipeline`.",
         "",
         "```python",
         "from elbowroom.plugins.diffusers.export import ElbowroomPipeline",
@@ -156,7 +161,7 @@ def _provenance(config: Config) -> Iterator[str]:
 
 def _words(text: Any) -> str:
     """A text in one line that is neither markup nor Markdown, whoever chose it."""
-    plain = html.escape(" ".join(str(text).split()))
+    plain = html.escape(" ".join(str(text).split()), quote=False)
     return re.sub(r"[|`*\[\]!\\~#]", lambda sign: f"&#{ord(sign[0])};", plain)
 
 

@@ -19,23 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from elbowroom import (
-    Config,
-    Exporter,
-    Loaded,
-    named_component,
-    natural_schedule,
-    provenance,
-    to_plain,
-)
+from elbowroom import Config, ElbowroomError, named_component
+from elbowroom.config import natural_schedule, to_plain
+from elbowroom.plugins.export.exporter import Exporter
+from elbowroom.registry import trusting
+from elbowroom.runs import Loaded, named_code, provenance
 
 from .card import model_card, use_of_elbowroom, use_of_native
 from .hub import push
 from .model import ElbowroomModel
 from .native import NotNativeError, native
 from .pipeline import ElbowroomPipeline
-from .scheduler import ElbowroomScheduler, what_was_learned
-from .sections import trusting
+from .scheduler import ElbowroomScheduler
 
 _log = logging.getLogger(__name__)
 
@@ -75,16 +70,19 @@ class DiffusersExporter(Exporter):
 
     def _write_ours(self, run: Loaded, whole: Config, folder: Path, why: str) -> None:
         """Parts that are made again by elbowroom."""
-        with trusting():  # the run was vetted when it was loaded
+        with trusting():  # the run was loaded already
             model = ElbowroomModel(**self._said(whole, run, "process", "denoiser"))
             scheduler = ElbowroomScheduler(
-                **self._said(whole, run, "process", "schedule", "sampler"),
-                learned=what_was_learned(run.model.schedule),
+                **self._said(whole, run, "process", "schedule", "sampler")
             )
         model.denoiser.load_state_dict(run.model.denoiser.state_dict())
         ElbowroomPipeline(model.eval(), scheduler).save_pretrained(folder)
         self._card(run, whole, folder, use_of_elbowroom(run, why))
-        _log.info("loading it needs elbowroom beside diffusers: %s", why)
+        _log.info(
+            "loading it needs elbowroom beside diffusers: %s; load it with "
+            "elbowroom.plugins.diffusers.export.ElbowroomPipeline.from_pretrained",
+            why,
+        )
 
     def _card(self, run: Loaded, whole: Config, folder: Path, use: list[str]) -> None:
         (folder / "README.md").write_text(model_card(run, whole, use), "utf-8")
@@ -92,6 +90,12 @@ class DiffusersExporter(Exporter):
     def _said(self, config: Config, run: Loaded, *names: str) -> dict[str, Any]:
         """What a part needs to be made again."""
         plain, suppliers = to_plain(config), provenance(config)["components"]
+        for code in named_code(config):
+            if ".py:" in code and code.partition(".")[0] in names:
+                raise ElbowroomError(
+                    f"{code}: a file cannot be exported by its name: put the class into a package "
+                    "(elbowroom new-plugin)"
+                )
         data = run.model.process.data
         return {
             "sections": {name: plain[name] for name in names},

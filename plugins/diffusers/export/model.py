@@ -12,7 +12,7 @@ from diffusers.utils.outputs import BaseOutput
 from elbowroom import Process
 from torch import Tensor
 
-from .sections import Sections, bound_process, read_sections, trusting
+from .sections import Sections, bound_process, read_sections, reading
 
 
 @dataclass
@@ -43,10 +43,10 @@ class ElbowroomModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # their ba
     def from_pretrained(cls, *arguments: Any, trust: bool = False, **options: Any) -> Any:
         """As ever, but never from empty tensors: networks compute tables when they are made.
 
-        Weights are safetensors, never a pickle. ``trust`` lets modules run that the folder names.
+        Weights are safetensors, never a pickle. ``trust`` lets code run that the folder names.
         """
         options = {**options, "low_cpu_mem_usage": False, "use_safetensors": True}
-        with trusting(trust):
+        with reading(trust):
             return super().from_pretrained(*arguments, **options)
 
     def forward(

@@ -16,17 +16,15 @@ from elbowroom import (
     Diffusion,
     ElbowroomError,
     Frame,
-    Labels,
     Objective,
     Sampler,
-    draw,
-    has_picture,
     installed,
-    listed,
     named_component,
-    natural_schedule,
-    pixels,
 )
+from elbowroom.config import natural_schedule
+from elbowroom.contracts import listed
+from elbowroom.plugins.sampling.drawing import Labels, draw
+from elbowroom.plugins.sampling.picture import has_picture, pixels
 from torch import Tensor
 
 from ..sampler import DiffusersSampler, GivenScheduler
@@ -74,7 +72,7 @@ class ElbowroomPipeline(DiffusionPipeline):
         ``pipe.config["_name_or_path"]`` says.
 
         The parts are of these classes whatever its model_index.json says, which could name any
-        module. ``trust`` lets modules run that the parts' configs name; ``scheduler`` is one that
+        module. ``trust`` lets code run that the parts' configs name; ``scheduler`` is one that
         was made already, ours or one of diffusers.
         """
         pinned = None

@@ -25,20 +25,11 @@ import torch
 from diffusers.configuration_utils import ConfigMixin, register_to_config
 from diffusers.schedulers.scheduling_utils import SchedulerMixin
 from diffusers.utils.outputs import BaseOutput
-from elbowroom import (
-    ElbowroomError,
-    Level,
-    Noise,
-    Process,
-    Sampler,
-    Schedule,
-    Step,
-    check_examples,
-    level_precision,
-)
-from torch import Tensor, nn
+from elbowroom import ElbowroomError, Level, Noise, Process, Sampler, Schedule, Step
+from elbowroom.contracts import check_examples, level_precision
+from torch import Tensor
 
-from .sections import Sections, bound_process, read_sections, trusting
+from .sections import Sections, bound_process, read_sections, reading
 
 
 @dataclass
@@ -53,7 +44,6 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
 
     ``sections`` are ``process``, ``schedule`` and ``sampler`` of a config, ``owners`` who supplied
     them, ``data`` the form of the data. The sampler says the grid and how many steps are usual.
-    ``learned`` is what training has made of a schedule that learns, by the names of its state.
     """
 
     order = 1
@@ -65,21 +55,20 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
         sections: Sections,
         owners: Mapping[str, Mapping[str, str]],
         data: Mapping[str, Any],
-        learned: Mapping[str, Any] | None = None,
     ) -> None:
         config = read_sections(sections, owners)
         assert config.schedule is not None, "an exported schedule is always named"
         assert config.sampler is not None, "an exported sampler is always named"
         self.process: Process = bound_process(config, data)
-        self.schedule: Schedule = _as_learned(config.schedule.build(), learned or {})
+        self.schedule: Schedule = config.schedule.build()
         self.sampler: Sampler = config.sampler.build()
         self._noise: Noise | None = None
         self._levels: Level | None = None
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, trust: bool = False, **options: Any) -> Any:
-        """As ever; ``trust`` lets modules run that the folder names."""
-        with trusting(trust):
+        """As diffusers does; ``trust`` lets code run that the folder names."""
+        with reading(trust):
             return super().from_pretrained(*arguments, **options)
 
     def set_timesteps(
@@ -197,31 +186,3 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
             seed = torch.randint(2**62, (), generator=generator)
             self._noise = Noise.of(int(seed), count, device=sample.device)
         return self._noise
-
-
-def what_was_learned(schedule: Schedule) -> dict[str, Any] | None:
-    """The state of a schedule that learns, as plain data; None of any other."""
-    if not isinstance(schedule, nn.Module):
-        return None
-    return {name: tensor.tolist() for name, tensor in schedule.state_dict().items()}
-
-
-def _as_learned(schedule: Schedule, learned: Mapping[str, Any]) -> Schedule:
-    """The schedule as training left it; what a file says of it must fit."""
-    if not isinstance(schedule, nn.Module):
-        if learned:
-            raise ElbowroomError(
-                "the scheduler's schedule learns nothing, and its config says what"
-            )
-        return schedule
-    expected = schedule.state_dict()
-    try:
-        found = {name: torch.tensor(learned[name], dtype=expected[name].dtype) for name in expected}
-        schedule.load_state_dict(found)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ElbowroomError(
-            f"the scheduler's config does not say what its schedule learned: {error}"
-        ) from error
-    if set(learned) != set(expected) or not all(bool(t.isfinite().all()) for t in found.values()):
-        raise ElbowroomError("the scheduler's config says of its schedule what cannot be learned")
-    return schedule.requires_grad_(False)

@@ -1,51 +1,43 @@
 """What an exported folder knows of elbowroom: sections of a config, their suppliers, the data.
 
 Sections are plain data, every default filled in. A component comes from the distribution that
-supplied it, or not at all. A folder is data, perhaps a stranger's: code in a file is refused, when
-it is written and when it is read, and ``package.module:Class`` of no plugin needs ``trust=True``
-where it was not trained with (elbowroom.registry.trust). What is judged is the config as it was
-parsed.
+supplied it, or not at all. Code that a folder names is refused unless ``trust=True``
+(elbowroom.registry.trust).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
-from elbowroom import (
-    Config,
-    DataSpec,
-    ElbowroomError,
-    Origin,
-    Owner,
-    PluginError,
-    Process,
-    installed,
-    load_config,
-    normalised,
-)
+from elbowroom import Config, DataSpec, ElbowroomError, PluginError, Process, installed, load_config
+from elbowroom.registry import Origin, Owner, normalised, trusting
 
 Sections = Mapping[str, Any]
 
-_trusted: ContextVar[bool] = ContextVar("trusted", default=False)
-
 
 @contextmanager
-def trusting(trust: bool = True) -> Iterator[None]:
-    """Inside, modules that a folder names are trusted, as ``trust`` says."""
-    before = _trusted.set(trust)
+def reading(trust: bool) -> Iterator[None]:
+    """Inside, a folder is loaded: what is wrong with it is reported in one sentence."""
     try:
-        yield
-    finally:
-        _trusted.reset(before)
+        with trusting(trust):
+            yield
+    except ElbowroomError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        words = " ".join(str(error).split())
+        raise ElbowroomError(
+            f"this export cannot be loaded: {type(error).__name__}: {words}"
+        ) from error
 
 
 def read_sections(sections: Sections, owners: Mapping[str, Mapping[str, str]]) -> Config:
     """The config of these sections, from those who supplied them."""
+    if not isinstance(sections, Mapping):  # a text would name a file
+        raise ElbowroomError("this export cannot be loaded: its sections are no mapping")
     suppliers = {path: Owner.of_record(owner) for path, owner in owners.items()}
-    origin = Origin("export", owners=suppliers, trusted=_trusted.get(), files=False)
+    origin = Origin("export", suppliers)
     try:
         return load_config(sections, origin=origin)
     except ElbowroomError as error:

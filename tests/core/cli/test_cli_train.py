@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from elbowroom.plugins.training.command import _tell
+from elbowroom.plugins.training.loop import RunResult
 from PIL import Image
 
 from tests.helpers.command import elbowroom
@@ -41,7 +45,7 @@ def test_sample_writes_a_grid_an_array_and_an_animation(run, tmp_path):
     assert ran.code == 0, ran.err
     paths = ran.json["paths"]
     with Image.open(paths["grid"]) as grid, Image.open(paths["animation"]) as film:
-        assert min(grid.size) >= 16 and film.n_frames > 1
+        assert grid.size[0] >= 600 and film.n_frames > 1
     with np.load(paths["samples"], allow_pickle=False) as arrays:
         assert arrays["x"].shape == (5, 8, 8, 1) and arrays["x"].max() <= 16
         assert arrays["labels"].tolist() == [3] * 5
@@ -90,8 +94,19 @@ def test_resume_goes_on_and_refuses_another_config(run):
     folder, _ = run
     ran = elbowroom("train", "--resume", folder, "train.steps=6", "--json")
     assert ran.code == 0 and ran.json["step"] == 6
+    finished = elbowroom("train", "--resume", folder)
+    assert finished.code == 0
+    told = " ".join(finished.out.split())
+    assert f"to train longer: elbowroom train --resume {folder} train.steps=12" in told
     refused = elbowroom("train", "--resume", folder, "train.batch_size=16")
     assert refused.code == 2 and "train.batch_size" in refused.err
+
+
+def test_an_interrupted_run_is_to_be_resumed_not_lengthened(capsys):
+    """Also where it was interrupted before its first line of the log."""
+    _tell(RunResult(Path("r"), 1, 6, "interrupted", Path("c"), None, {}, 0.0), json=False)
+    told = capsys.readouterr().out
+    assert "stopped at step 1 of 6" in told and "to train longer" not in told
 
 
 BAD = [

@@ -17,7 +17,7 @@ from elbowroom.contracts.weighting import Weighting
 from elbowroom.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
-    from elbowroom import Process  # as a plugin's author may write it
+    from elbowroom import Process
 
 
 class Colour(enum.Enum):

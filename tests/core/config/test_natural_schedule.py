@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 import torch
 from elbowroom.config.assembly import build_parts, settled
@@ -10,10 +9,10 @@ from elbowroom.config.explain import explain_config
 from elbowroom.config.sections import dump_yaml, load_config
 from elbowroom.plugins.compare.axes import Axis
 from elbowroom.plugins.compare.comparison import Comparison
+from elbowroom.plugins.training.run import resume, train
 from elbowroom.runs.folder import RunFolder
 from elbowroom.runs.load import load_run
 from elbowroom.runs.run_error import RunError
-from elbowroom.training.run import resume, train
 
 from tests.helpers.tiny_run import tiny_config
 
@@ -47,14 +46,6 @@ def test_a_run_goes_on_with_a_config_that_still_names_no_schedule(run):
     other = load_config(tiny_config("gaussian", steps=6), {"schedule": "vp-cosine"})
     with pytest.raises(RunError, match=r"schedule\.log_snr_max"):
         resume(run.path, config=other)
-
-
-def test_an_older_run_keeps_the_schedule_it_was_trained_on(run, tmp_path):
-    """A run that wrote down no schedule was trained on the schedule's own ends."""
-    old = RunFolder(tmp_path)
-    config = attrs.evolve(run.config(), schedule=None)
-    (old.path / "config.yaml").write_text(dump_yaml(config), "utf-8")
-    assert old.config().schedule.given == {**ENDS, "log_snr_max": None}
 
 
 def test_points_of_a_comparison_have_their_schedule(tmp_path):

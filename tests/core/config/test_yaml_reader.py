@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
-import yaml
-from elbowroom.config import yaml_reader
 from elbowroom.config.yaml_reader import read_file, read_yaml, write_yaml
 from elbowroom.errors import ConfigError
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 
 def value_of(text):
@@ -70,22 +66,21 @@ def test_every_value_knows_its_line():
         ("a: 1\nb: 2\na: 3", "f.yaml:3: the key 'a' is given twice"),
         ("1: a\n1: b", "given twice"),
         ("a: !!python/object/apply:os.system [ls]", "f.yaml:1: a tag"),
-        ("a: !!int '3'", "a tag"),
+        ("a: !!int three", "f.yaml:1: 'three' cannot be read as a number"),
         ("a: !mine 3", "a tag"),
-        ("!!str a: 1", "a tag"),
         ("a: 1\n---\nb: 2", "f.yaml:2:1: not YAML: expected a single document"),
         ("? [a]\n: 1", "a key must be a word"),
         ("true: 1", "the key 'true' must be a word"),
         ("null: 1", "the key 'null' must be a word"),
         ("1.5: 1", "the key '1.5' must be a word"),
-        ("a: &x [*x]", "nested more than 32 deep"),
+        ("a: &x [*x]", "f.yaml: nested too deep"),
         ("a: *y", "f.yaml:1:4: not YAML: found undefined alias"),
         ("a: b: c", "f.yaml:1:5: not YAML"),
         ("a: [1,", "not YAML"),
         ("a: '", "not YAML"),
         ("a: \x00", "not YAML"),
         ("\ud800", "not UTF-8"),
-        ("a: " + "1" * 5000, "a number of 5000 digits"),
+        ("a: " + "1" * 5000, "cannot be read as a number"),
     ],
 )
 def test_refusals_say_what_and_where(text, said):
@@ -96,51 +91,18 @@ def test_refusals_say_what_and_where(text, said):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 1_000_000,
-        "- " * 500_000,
-        "{a: " * 200_000,
-        "\n".join(f"a{n}: 1" for n in range(80_000)),
-        "- a\n" * 260_000,
-        "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
-        + "\n".join(
-            f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(10 * [f'*{chr(97 + n)}'])}]"
-            for n in range(20)
-        ),
-        "a: &a [[[[[[[[[[]]]]]]]]]]\nb: &b [[[[[[[[[*a]]]]]]]]]\nc: &c [[[[[[[[[*b]]]]]]]]]\n"
-        "d: [[[[[[[[[*c]]]]]]]]]",
-        "x" * (2**20 + 1),
-    ],
-    ids=["brackets", "dashes", "braces", "keys", "items", "alias-bomb", "alias-depth", "size"],
-)
-@pytest.mark.parametrize("loader", ["fast", "plain"])
-def test_bombs_are_refused_quickly(text, loader, monkeypatch):
-    """Deep, large and self-multiplying documents are refused before they cost anything."""
-    if loader == "plain":
-        resolvers = {"yaml_implicit_resolvers": yaml_reader._RESOLVERS}
-        monkeypatch.setattr(yaml_reader, "_Loader", type("_", (yaml.SafeLoader,), resolvers))
-    start = time.process_time()
-    with pytest.raises(ConfigError, match="it is not a config"):
-        value_of(text)
-    assert time.process_time() - start < 10
-
-
 def test_a_reasonable_alias_is_a_copy():
     """Anchors and aliases within reason are allowed."""
     assert value_of("a: &x {b: 1}\nc: *x") == {"a": {"b": 1}, "c": {"b": 1}}
 
 
 def test_files_that_cannot_be_read_say_why(tmp_path):
-    """A missing file, a folder, a huge file, a file that is no text: one clear error each."""
-    missing, huge, latin = tmp_path / "none.yaml", tmp_path / "huge", tmp_path / "latin.yaml"
-    huge.write_bytes(b"\x7f" * 10_000_000)
+    """A missing file, a folder, a file that is no text: one clear error each."""
+    missing, latin = tmp_path / "none.yaml", tmp_path / "latin.yaml"
     latin.write_bytes(b"data: d\xefgits")
     for path, said in [
         (missing, "there is no file"),
         (tmp_path, "is a directory"),
-        (huge, "larger than 1 MiB"),
         (latin, "byte 7 is 0xef"),
         (tmp_path / "a\0b", "cannot read"),
         (tmp_path / ("x" * 5000), "cannot read"),
@@ -157,7 +119,7 @@ def test_a_forbidden_file_says_so(tmp_path, monkeypatch):
     def refuse(self, *_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(type(path), "open", refuse)
+    monkeypatch.setattr(type(path), "read_bytes", refuse)
     with pytest.raises(ConfigError, match="Permission denied"):
         read_file(path)
 

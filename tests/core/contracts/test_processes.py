@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 
+import attrs
 import pytest
 import torch
 from elbowroom import DataSpec, Level, Noise, Process, Step
-from elbowroom.conformance import check_process
-from elbowroom.conformance.oracle import TableOracle
+from elbowroom.contrib.uniform import Uniform
+from elbowroom.errors import DataError
+from elbowroom.plugins.conformance import check_process
+from elbowroom.plugins.conformance.oracle import TableOracle
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.helpers.reference import reference, tensor
 
@@ -292,3 +294,59 @@ def test_a_process_without_data_leaves_its_natural_schedule_as_it_is():
     """Only bound data says how many levels there are; masked paths do not depend on them."""
     assert Gaussian().natural_schedule_options() == {}
     assert Masked().bind(DataSpec((1,), 17)).natural_schedule_options() == {}
+
+
+@attrs.frozen
+class Renamed(Gaussian):
+    """A subclass that calls ``super()``, rebuilt by attrs."""
+
+    def corrupt(self, x, level, noise):
+        return super().corrupt(x, level, noise)
+
+
+def _with_levels(process, level, to, x, noise):
+    """The result of each method that takes a level."""
+    z = process.corrupt(x, level, noise)
+    output = noise.normal("output", (*x.shape[1:], 8))
+    if isinstance(process, Gaussian):
+        output = output[..., 0]
+    seen = process.network_input(z, level)
+    prediction = process.read(output, z=z, level=level)
+    step = Step(torch.zeros(len(x), dtype=torch.long), level, to, level)
+    return {
+        "corrupt": z,
+        "network_input": seen,
+        "log_likelihood": process.log_likelihood(z, x, level),
+        "plain_loss": process.plain_loss(x, z, prediction, level=level),
+        "step_kl": process.step_kl(x, z, prediction, level, to),
+        "prior_kl": process.prior_kl(x, level),
+        "reconstruction": process.reconstruction(x, level, noise),
+        "reverse": process.reverse(z, prediction, step, noise),
+        "decode": process.decode(z, prediction, level, noise),
+    }
+
+
+@pytest.mark.parametrize(
+    "process", [Gaussian("v"), Gaussian("edm"), Masked(), Uniform(), Renamed("v")], ids=str
+)
+def test_one_level_per_example_is_aligned_with_the_batch(process):
+    """A level [B] is that of ``Level.over``, also where B is the size of the last dimension."""
+    process = process.bind(DataSpec((4, 3), levels=8))
+    noise, t = Noise.of(0, 3), torch.tensor([0.1, 0.5, 0.9])
+    x = process.encode(noise.integers("x", 8, (4, 3)))
+    level, to = (Level.of(at, VPCosine(), process) for at in (t, t - 0.05))
+    found = _with_levels(process, level, to, x, noise)
+    due = _with_levels(process, level.over(x), to.over(x), x, noise)
+    for name, value in found.items():
+        assert value.equal(due[name]), name
+
+
+@pytest.mark.parametrize("process", [Gaussian(), Masked(), Uniform()], ids=str)
+def test_levels_of_another_batch_are_refused(process):
+    """Three levels for five examples are an error, although three channels would broadcast."""
+    process = process.bind(DataSpec((4, 3), levels=8))
+    noise = Noise.of(0, 5)
+    x = process.encode(noise.integers("x", 8, (4, 3)))
+    level = Level.of(torch.tensor([0.1, 0.5, 0.9]), VPCosine(), process)
+    with pytest.raises(DataError, match=r"level of shape \[3\] for data of shape \[5, 4, 3\]"):
+        process.corrupt(x, level, noise)

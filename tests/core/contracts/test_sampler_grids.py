@@ -9,8 +9,7 @@ from elbowroom.contracts.trajectory import PathNoise
 from elbowroom.plugins.samplers.grid import CosineGrid, LogSNRGrid, RhoGrid
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 GRIDS = {
     "uniform": EvenGrid(),

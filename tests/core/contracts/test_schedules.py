@@ -7,13 +7,12 @@ import math
 import pytest
 import torch
 from elbowroom import Level, Schedule
-from elbowroom.conformance import check_schedule
+from elbowroom.plugins.conformance import check_schedule
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear, Polynomial
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.helpers.paper import MASKING
 from tests.helpers.reference import reference, tensor

@@ -7,17 +7,15 @@ import math
 import pytest
 import torch
 from elbowroom import Level
-from elbowroom.conformance import check_weighting
+from elbowroom.plugins.conformance import check_weighting
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
-from elbowroom.plugins.schedules.gaussian import EDM as EDMSchedule
-from elbowroom.plugins.schedules.gaussian import Flow, VPCosine
+from elbowroom.plugins.schedules.gaussian import EDM as EDMSchedule, Flow, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear
 from elbowroom.plugins.weightings.isotonic import Isotonic
 from elbowroom.plugins.weightings.paper import EDM, IDDPM, FlowMatching, Sigmoid
 from elbowroom.plugins.weightings.simple import Simple
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.helpers.paper import MASKING, WEIGHTINGS
 from tests.helpers.reference import reference, tensor

@@ -8,11 +8,11 @@ import pytest
 import torch
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
-from elbowroom.objective.boundary import boundary
 from elbowroom.objective.loss import bound
+from elbowroom.plugins.training.boundary import boundary
+from elbowroom.plugins.training.step import Training
 from elbowroom.randomness.noise import Noise
 from elbowroom.runs.ranks import Ranks
-from elbowroom.training.step import Training
 
 from tests.helpers.tiny_run import tiny_config
 

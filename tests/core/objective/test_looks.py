@@ -13,14 +13,14 @@ import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec
 from elbowroom.contracts.dataset import Batch, Dataset, Split
-from elbowroom.contracts.metric import Subject
-from elbowroom.objective.looks import Looks
+from elbowroom.plugins.evaluation.looks import Looks
+from elbowroom.plugins.evaluation.metric import Subject
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.metrics.bpd import BitsPerDim
 from elbowroom.plugins.schedules.masking import Cosine
+from elbowroom.plugins.training.validation import validate
 from elbowroom.randomness.shuffle import some_of
 from elbowroom.runs.ranks import Ranks
-from elbowroom.training.validation import validate
 from torch import Tensor
 
 TOKENS, VALUES, COUNT = 8, 4, 1100

@@ -8,31 +8,22 @@ import math
 import attrs
 import pytest
 import torch
-from elbowroom import (
-    BatchMean,
-    CategoricalPrediction,
-    DataSpec,
-    Level,
-    Noise,
-    RealPrediction,
-    Weighting,
-)
-from elbowroom.conformance.oracle import MixtureOracle, TableOracle, every_state
+from elbowroom import CategoricalPrediction, DataSpec, Level, Noise, RealPrediction
+from elbowroom.contracts.normaliser import BatchMean
 from elbowroom.objective.loss import Objective, bound
+from elbowroom.plugins.conformance.oracle import MixtureOracle, TableOracle, every_state
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
-from elbowroom.plugins.normalisers.units import UnitMean
 from elbowroom.plugins.paper.theory import three_tokens
-from elbowroom.plugins.schedules.gaussian import EDM as EDMSchedule
-from elbowroom.plugins.schedules.gaussian import Flow, LinearLogSNR, VPCosine
+from elbowroom.plugins.schedules.gaussian import EDM as EDMSchedule, Flow, LinearLogSNR, VPCosine
 from elbowroom.plugins.schedules.masking import Cosine, Linear, Polynomial
 from elbowroom.plugins.time_samplers.importance import Importance
 from elbowroom.plugins.time_samplers.logit_normal import LogitNormal
 from elbowroom.plugins.time_samplers.uniform import Stratified, Uniform
+from elbowroom.plugins.training.units import UnitMean
 from elbowroom.plugins.weightings.paper import EDM, Elbo, Sigmoid
 from elbowroom.plugins.weightings.simple import Simple
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.helpers import toy
 from tests.helpers.paper import MASKING, WEIGHTINGS
@@ -149,7 +140,7 @@ def test_discrete_time_tends_to_continuous_time(name):
                 ],
                 1,
             ).exp()
-            plain = process.plain_loss(x.expand_as(z), z, said, level).sum(1)
+            plain = process.plain_loss(x.expand_as(z), z, said, level.select(0)).sum(1)
             plain = torch.where(q > 0, plain, 0.0)
             total += probability * ((q * plain).sum(1) * objective.plain_weight(t) * weights).sum()
         return float(total)
@@ -407,20 +398,3 @@ def test_a_prediction_of_real_data_in_every_form_is_one_prediction():
     by_v = RealPrediction(z, level, given_v=by_x.v)
     torch.testing.assert_close((by_v.x, by_v.eps, by_v.score), (x, by_x.eps, by_x.score))
     torch.testing.assert_close(by_x.score, -by_x.eps / level.noise_share.sqrt())
-
-
-class Older(Weighting):
-    """A weighting of an author who knows of continuous time only."""
-
-    def __call__(self, level):
-        return torch.ones_like(level.log_snr)
-
-    def prepare(self, schedule, process):
-        return self
-
-
-def test_a_weighting_that_knows_no_steps_is_prepared_in_continuous_time():
-    older = Older()
-    assert older.prepared(Cosine(), Masked()) is older
-    with pytest.raises(TypeError):
-        older.prepared(Cosine(), Masked(), 4)

@@ -8,8 +8,7 @@ import pytest
 import torch
 from elbowroom import Noise
 from elbowroom.randomness.categorical import draw_categorical
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 VOCABULARY = 2**20
 TAIL = 0.05  # what all values but the first hold together

@@ -7,8 +7,7 @@ import pytest
 import torch
 from elbowroom import Noise
 from elbowroom.randomness.philox import philox, philox_on_cpu
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 KNOWN_ANSWERS = [  # the generator's authors' own test vectors
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom.randomness.shuffle import indices, permute
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import chi2
 
 SEEDS = st.integers(0, 2**64 - 1)

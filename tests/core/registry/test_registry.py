@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import signal
 import subprocess
 import sys
 import textwrap
@@ -19,10 +18,8 @@ from elbowroom.registry.component import NAME, import_target
 from elbowroom.registry.components import Owner, Registry, installed, reset_registry
 from elbowroom.registry.discovery import normalised
 from elbowroom.registry.hooks import PLUGIN_API, Hooks
-from elbowroom.registry.kinds import KINDS
-from elbowroom.registry.trust import Origin, Vetting
-from hypothesis import given
-from hypothesis import strategies as st
+from elbowroom.registry.kinds import CORE, KINDS
+from hypothesis import given, strategies as st
 
 MODULE_NUMBERS = itertools.count()
 
@@ -182,7 +179,7 @@ def test_every_registering_hook_has_a_kind():
         for name, hook in vars(Hooks).items()
         if not name.startswith("_") and hook.__annotations__.get("return") == "Components"
     }
-    assert {kind.hook for kind in KINDS.values()} == returning
+    assert {kind.hook for kind in CORE} == returning
     assert not returning & observers
 
 
@@ -347,23 +344,20 @@ CTRL_C = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sle
 def test_an_interrupt_is_no_breakage(site):
     """Ctrl-C while a plugin loads stops the program; it is not recorded as the plugin's fault."""
     site.add("dist-bad", CTRL_C)
-    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         site.load()
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize(
     "stop",
     [
-        "raise KeyboardInterrupt",
         "raise SystemExit(0)",
         "raise GeneratorExit",
         "class Mine(BaseException): pass\nraise Mine('enough')",
     ],
 )
 def test_what_a_plugin_raises_to_stop_everything_stops_that_plugin_only(site, stop):
-    """A bare KeyboardInterrupt and its like are the plugin's failure, told with its line."""
+    """SystemExit and its like are the plugin's failure, reported with its line."""
     module = site.add("dist-bad", stop)
     site.add("dist-good")
     loaded = site.load()
@@ -373,7 +367,7 @@ def test_what_a_plugin_raises_to_stop_everything_stops_that_plugin_only(site, st
         site.load(ELBOWROOM_STRICT="1")
 
 
-@pytest.mark.parametrize("stop", ["KeyboardInterrupt", "GeneratorExit", "SystemExit"])
+@pytest.mark.parametrize("stop", ["GeneratorExit", "SystemExit"])
 def test_a_component_that_stops_everything_is_told_by_name(site, tmp_path, stop):
     """Components that are imported when used, by name, by module and by file."""
     site.modules.append("er_stopper")
@@ -404,16 +398,6 @@ def test_ctrl_c_stops_the_import_of_a_component_too(site):
     for name in ("er_slow:Mine", f"{site.folder / 'er_slow.py'}:Mine"):
         with pytest.raises(KeyboardInterrupt):
             loaded.find("weighting", name)
-
-
-def test_an_import_that_takes_long_is_named(site, capsys, monkeypatch):
-    """After a few seconds one line on stderr says whose import it is."""
-    monkeypatch.setattr("elbowroom.registry.importing.PATIENCE", 0.05)
-    site.add("dist-slow", "import time\ntime.sleep(0.4)\n" + textwrap.dedent(GOOD))
-    site.load()
-    told = capsys.readouterr()
-    assert "still importing plugin dist-slow (dist-slow 1.0) ..." in told.err
-    assert told.out == ""
 
 
 def test_what_a_component_prints_on_import_does_not_reach_the_output(site, capsys):
@@ -726,7 +710,8 @@ def test_a_component_that_cannot_be_used_names_its_distribution_and_cause(site, 
 def test_every_kind_has_a_contract():
     """What a plugin supplies is checked against its kind's class, whatever the kind."""
     for kind in KINDS.values():
-        assert inspect.isabstract(import_target(kind.contract)) == kind.is_class
+        due = kind.is_class and kind.name != "section"  # any attrs class will do
+        assert inspect.isabstract(import_target(kind.contract)) == due
 
 
 # -- presets and observers
@@ -786,16 +771,13 @@ def test_a_run_gets_its_component_from_whom_it_recorded(site):
     site.add("dist-b")
     loaded = site.load()
 
-    def recorded(*owner: str) -> Vetting:
-        return Vetting(Origin(), Owner(*owner))
-
-    found = loaded.find("weighting", "good", vetting=recorded("dist-b", "1.0", "dist-b"))
+    found = loaded.find("weighting", "good", recorded=Owner("dist-b", "1.0", "dist-b"))
     assert found.owner.distribution == "dist-b"
     with pytest.raises(PluginError) as raised:
-        loaded.find("weighting", "good", vetting=recorded("dist-gone", "0.3", "x"))
+        loaded.find("weighting", "good", recorded=Owner("dist-gone", "0.3", "x"))
     assert "the run used dist-gone 0.3: pip install 'dist-gone==0.3'" in str(raised.value)
     with pytest.raises(PluginError, match=r"was supplied by dist-a 1\.0 when it ran"):
-        loaded.find("weighting", "dist-b/good", vetting=recorded("dist-a", "1.0", "dist-a"))
+        loaded.find("weighting", "dist-b/good", recorded=Owner("dist-a", "1.0", "dist-a"))
 
 
 def test_plugins_and_components_are_frozen(site):
@@ -826,7 +808,8 @@ def test_listing_imports_no_torch_and_is_fast():
 import sys, time
 begin = time.process_time()
 from elbowroom.registry.components import KINDS, installed
-found = {kind: list(installed().components(kind)) for kind in KINDS}
+registry = installed()
+found = {kind: list(registry.components(kind)) for kind in KINDS}
 seconds = time.process_time() - begin
 heavy = {"torch", "numpy", "sklearn", "matplotlib", "diffusers"} & set(sys.modules)
 assert not heavy, heavy

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from elbowroom import PluginError, Weighting
 from elbowroom.registry.components import Registry
-from elbowroom.registry.trust import Origin, Vetting
 
 SOURCE = """\
 from __future__ import annotations
@@ -112,7 +111,10 @@ def test_files_of_one_name_do_not_mix(empty, tmp_path):
 @pytest.mark.parametrize(
     ("source", "attribute", "message"),
     [
-        (SOURCE, "MinSNRR", "has no 'MinSNRR' (did you mean 'MinSNR'?); its classes: MinSNR"),
+        (SOURCE, "MinSNRR", "no class 'MinSNRR' (did you mean 'MinSNR'?); its classes: MinSNR"),
+        (SOURCE, "Weighting", "it imports it: write elbowroom.contracts.weighting:Weighting"),
+        (SOURCE, "attrs", "defines no class 'attrs'"),
+        ("def x(): pass\n", "x", "defines no class 'x'"),
         ("x = 1\n", "X", "its classes: none"),
         ("def f(:\n", "X", "SyntaxError: invalid syntax"),
         ("\n1 / 0\n", "X", "ZeroDivisionError: division by zero (FILE, line 2)"),
@@ -120,7 +122,7 @@ def test_files_of_one_name_do_not_mix(empty, tmp_path):
         ("import sibling_of_my\n", "X", "a file must stand alone"),
         ("\xff\xfe\n", "X", "SyntaxError"),
         ("a\0b\n", "X", "null bytes"),
-        ("X = 3\n", "X", "must be a class, not 3"),
+        ("X = 3\n", "X", "defines no class 'X'"),
         ("class X: pass\n", "X", "does not derive from elbowroom.Weighting"),
         ("from elbowroom import Weighting\nclass X(Weighting): pass\n", "X", "is abstract"),
     ],
@@ -150,7 +152,20 @@ def test_a_file_that_cannot_be_read_says_where_it_was_looked_for(empty, tmp_path
     assert f"looked up from {tmp_path}" in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["./my.py", "./my.py:", ":X", "a b:X", "a:b:c", "./my.py:1x", ":"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "./my.py",
+        "./my.py:",
+        ":X",
+        "a b:X",
+        "a:b:c",
+        "./my.py:1x",
+        ":",
+        "./my.py:a.b",
+        "os:path.join",
+    ],
+)
 def test_a_malformed_reference_shows_the_two_forms(empty, file, name):
     """What is neither file.py:Class nor package.module:Class is answered with both forms."""
     with pytest.raises(PluginError, match=r"write ./file.py:Class or package.module:Class"):
@@ -188,7 +203,6 @@ def test_a_module_of_an_installed_distribution_is_owned_by_it(empty):
     assert owner.distribution == "pluggy"
     assert owner.version == __import__("pluggy").__version__
     assert Path(owner.path).name == "_manager.py"
-    assert empty.find("launcher", "pluggy:PluginManager").owner.distribution == "pluggy"
 
 
 def test_a_module_without_a_file_can_be_named(empty):
@@ -201,49 +215,10 @@ def test_a_module_without_a_file_can_be_named(empty):
     [
         ("no_such_module.x:Y", "for a file write ./no_such_module/x.py:Y"),
         ("json.no_such:Y", "No module named 'json.no_such'"),
-        ("json:JSONDecoderr", "did you mean 'JSONDecoder'|has no 'JSONDecoderr'"),
+        ("json:JSONDecoderr", "defines no class 'JSONDecoderr'"),
     ],
 )
 def test_a_module_that_cannot_be_loaded_says_why(empty, name, message):
     """A missing module or class is an error with the cause."""
     with pytest.raises(PluginError, match=message):
         empty.find("weighting", name)
-
-
-# -- runs
-
-
-def test_loading_a_run_executes_no_file_out_of_the_run(empty, tmp_path):
-    """A file in the run's folder is refused unread, also through .. and links."""
-    run = tmp_path / "run"
-    (run / "sub").mkdir(parents=True)
-    trap = "open(__file__ + '.was-run', 'w')\nclass X: pass\n"
-    (run / "sub" / "my.py").write_text(trap)
-    link = tmp_path / "link.py"
-    link.symlink_to(run / "sub" / "my.py")
-    names = ("sub/my.py:X", f"{run}/sub/my.py:X", "sub/../sub/my.py:X", f"{link}:X")
-    for name in names:
-        with pytest.raises(PluginError, match="code out of a run is never executed"):
-            empty.find("launcher", name, run, vetting=Vetting(Origin(folder=run, trusted=True)))
-    assert not list(tmp_path.rglob("*.was-run"))
-
-
-def test_an_override_may_name_a_file_outside_the_run(empty, file, tmp_path):
-    """What is typed on the command line is the user's own word."""
-    vetting = Vetting(Origin(folder=tmp_path / "run"), overridden=True)
-    assert empty.find("weighting", f"{file}:MinSNR", vetting=vetting).load()
-
-
-def test_loading_a_run_imports_no_module_out_of_the_run(empty, tmp_path, monkeypatch):
-    """A module that would be imported from the run's folder, say as the working one, is refused."""
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "trap_of_a_test.py").write_text("open(__file__ + '.was-run', 'w')\nclass X: pass\n")
-    package = run / "trap_package_of_a_test"
-    package.mkdir()
-    (package / "part.py").write_text("open(__file__ + '.was-run', 'w')\nclass X: pass\n")
-    monkeypatch.syspath_prepend(str(run))
-    for name in ("trap_of_a_test:X", "trap_package_of_a_test.part:X"):
-        with pytest.raises(PluginError, match="code out of a run is never executed"):
-            empty.find("launcher", name, vetting=Vetting(Origin(folder=run, trusted=True)))
-    assert not list(tmp_path.rglob("*.was-run"))

@@ -1,10 +1,8 @@
-"""Code of strangers: a run is data, and what it refers to runs only where its user says so."""
+"""Runs of others: code that a run names is executed only if the user names or trusts it."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,11 +12,10 @@ import elbowroom as er
 import pytest
 import yaml
 from elbowroom.config.sections import load_config, to_plain
-from elbowroom.errors import ConfigError, PluginError
+from elbowroom.errors import ConfigError, ElbowroomError
 from elbowroom.files.digest import sealed
-from elbowroom.registry.component import Owner
-from elbowroom.registry.trust import remember, remembered
-from elbowroom.training.run import resume, train
+from elbowroom.plugins.training.run import resume, train
+from elbowroom.registry.trust import UntrustedCodeError
 
 from tests.helpers.command import elbowroom
 from tests.helpers.tiny_run import tiny_config
@@ -26,17 +23,28 @@ from tests.helpers.tiny_run import tiny_config
 EVIL = """\
 from pathlib import Path
 Path(__file__).with_suffix(".was-run").touch()
+import os
 from elbowroom import Weighting
 class Evil(Weighting):
     def __call__(self, level):
         return level.log_snr * 0 + 1
 """
-MINE = EVIL.replace("Evil", "Mine")
+NET = """\
+import os
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.width = width
+        self.embed, self.head = nn.Embedding(6, width), nn.Linear(width, 5)
+    def forward(self, z, log_snr, cond):
+        return self.head(self.embed(z))
+"""
 
 
 @pytest.fixture(scope="module")
 def plain_run(tmp_path_factory):
-    """A run that names nothing but registered components."""
+    """A run that names registered components only."""
     out = tmp_path_factory.mktemp("plain") / "run"
     train(tiny_config(steps=2, save_every=2, warmup=1), out, without=["console"])
     return out
@@ -44,36 +52,33 @@ def plain_run(tmp_path_factory):
 
 @pytest.fixture
 def stranger(plain_run, tmp_path):
-    """A run from somebody else, whose config was edited; evil.py lies beside it."""
+    """A run of somebody else, with evil.py next to it."""
     run = tmp_path / "given" / "run"
     shutil.copytree(plain_run, run)
     (run.parent / "evil.py").write_text(EVIL)
     return run
 
 
-def edit(run: Path, name: object, section: str = "weighting") -> None:
-    """The config and the record of the last checkpoint say ``name``."""
+@pytest.fixture
+def own(tmp_path):
+    """A run trained with ./my.py:Net and width 6, and that file."""
+    file, run = tmp_path / "my.py", tmp_path / "own"
+    file.write_text(NET)
+    net = {"denoiser": {"name": f"{file}:Net", "width": 6}}
+    train(load_config(tiny_config(steps=2, save_every=2), net), run, without=["console"])
+    return file, run
+
+
+def edit(run: Path, given: object, section: str = "weighting") -> None:
+    """Put ``given`` into the config and the record of the last checkpoint."""
     path = run / "config.yaml"
     config = yaml.safe_load(path.read_text())
-    config[section] = name
+    config[section] = given
     path.write_text(yaml.safe_dump(config))
     for state in run.glob("checkpoints/*/state.json"):
         record = json.loads(state.read_text())
         record["config"] = config
         state.write_text(json.dumps(sealed(record)))
-
-
-def record(run: Path, place: str, owner: Owner | None) -> None:
-    path = run / "provenance.json"
-    said = json.loads(path.read_text())
-    said["components"].pop(place, None)
-    if owner is not None:
-        said["components"][place] = owner.record()
-    path.write_text(json.dumps(said))
-
-
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def was_run(folder: Path) -> bool:
@@ -85,312 +90,238 @@ COMMANDS = {
     "evaluate": lambda run, out: ("evaluate", run, "--samples", 2, "--metric", "bpd", "--out", out),
     "export": lambda run, out: ("export", run, out),
     "resume": lambda run, out: ("train", "--resume", run, "train.steps=3", "--without", "console"),
+    "weighting": lambda run, out: ("weighting", "elbo", "--run", run),
 }
-FORMS = (
-    "../evil.py:Evil",
-    {"name": "../evil.py:Evil"},
-    {"name": "isotonic", "of": "../evil.py:Evil"},
-    {"name": "isotonic", "of": {"name": "isotonic", "of": {"name": "../evil.py:Evil"}}},
-)
+FORMS = {
+    "text": lambda name: name,
+    "nested": lambda name: {"name": "isotonic", "of": {"name": "isotonic", "of": {"name": name}}},
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("recorded", ["as it was", "forged", "none"])
-def test_no_command_runs_code_that_a_strangers_run_names(
-    stranger, tmp_path, command, form, recorded
-):
-    """Exit code 2 and one sentence, nothing executed and nothing written."""
-    evil = stranger.parent / "evil.py"
-    edit(stranger, form)
-    place = "weighting" + ".of" * str(form).count("'of'")
-    if recorded == "forged":
-        record(stranger, place, Owner(path=str(evil), sha256=sha256(evil)))
-    elif recorded == "none":
-        (stranger / "provenance.json").unlink()
+@pytest.mark.parametrize("form", FORMS)
+def test_no_command_executes_code_that_a_run_names(stranger, tmp_path, command, form):
+    """Exit code 2 and a message with both ways to proceed; nothing is executed or written."""
+    edit(stranger, FORMS[form](f"{stranger.parent}/evil.py:Evil"))
     before = {path: path.stat().st_mtime_ns for path in stranger.rglob("*")}
     ran = elbowroom(*COMMANDS[command](stranger, tmp_path / "out"))
     assert ran.code == 2, ran.err
-    assert "evil.py" in ran.err
+    assert "evil.py:Evil" in ran.err
+    assert "=./my.py:Class" in ran.err
+    assert "--trust" in ran.err
     assert not was_run(tmp_path)
     assert not (tmp_path / "out").exists()
     assert before == {path: path.stat().st_mtime_ns for path in stranger.rglob("*")}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_trusted_code_runs_and_is_shown_with_its_hash(stranger, tmp_path, command):
-    """--trust runs what the run recorded, saying which file it is."""
-    evil = stranger.parent / "evil.py"
-    edit(stranger, {"name": f"{evil}:Evil"})
-    record(stranger, "weighting", Owner(path="/elsewhere/evil.py", sha256=sha256(evil)))
-    refused = elbowroom(*COMMANDS[command](stranger, tmp_path / "out"))
-    assert refused.code == 2
-    assert f"{evil} (sha256 {sha256(evil)})" in refused.err
-    assert "--trust" in refused.err
-    ran = elbowroom(*COMMANDS[command](stranger, tmp_path / "out"), "--trust")
-    assert ran.code == 0, ran.err
-    assert f"trusting {evil} (sha256 {sha256(evil)})" in ran.err
+    trusted = elbowroom(*COMMANDS[command](stranger, tmp_path / "out"), "--trust")
+    assert trusted.code == 0, trusted.err
     assert was_run(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "recorded", [Owner("elbowroom", "0.1.0", "weightings"), Owner(path="e", sha256="0" * 64), None]
-)
-def test_trust_is_for_what_was_recorded(stranger, tmp_path, recorded):
-    """Another supplier, another hash, or none at all: --trust does not help."""
+def test_cascade_executes_no_code_that_a_run_names(stranger, tmp_path):
+    """It loads a run too."""
+    assert elbowroom("evaluate", stranger, "--metric", "curve", "--samples", 2).code == 0
     edit(stranger, "../evil.py:Evil")
-    record(stranger, "weighting", recorded)
-    with pytest.raises(ConfigError, match=r"recorded|did not record"):
-        er.load(stranger, trust=True)
+    ran = elbowroom("cascade", stranger)
+    assert ran.code == 2
+    assert "evil.py:Evil" in ran.err
     assert not was_run(tmp_path)
 
 
-def test_code_inside_the_run_is_not_trusted_ever(stranger):
-    """A run's own folder executes nothing, whatever is said."""
-    inside = stranger / "evil.py"
-    inside.write_text(EVIL)
-    edit(stranger, "./evil.py:Evil")
-    record(stranger, "weighting", Owner(path=str(inside), sha256=sha256(inside)))
-    with pytest.raises(ConfigError, match="never executed"):
-        er.load(stranger, trust=True)
-    assert not was_run(stranger)
+ATTACKS = (
+    "__main__:os.popen",
+    "__main__:torch.os.popen",
+    "os:popen",
+    "torch.hub:os.popen",
+    "FILE:os.popen",
+    "subprocess:Popen",
+)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("trust", [False, True])
+def test_no_function_or_imported_name_is_a_component(stranger, own, monkeypatch, name, trust):
+    """Not even with trust, and not after training with a file that imports os."""
+    import os
+
+    import torch
+
+    for key, module in (("os", os), ("torch", torch)):  # as in a script that imports them
+        monkeypatch.setattr(sys.modules["__main__"], key, module, raising=False)
+    marker = stranger / "PWN"
+    name = name.replace("FILE", str(own[0]))
+    option = "args" if "Popen" in name else "cmd"
+    edit(stranger, {"name": name, option: f"touch {marker}"}, "denoiser")
+    with pytest.raises(ElbowroomError) as raised:
+        er.load(stranger, trust=trust)
+    assert name in str(raised.value)
+    assert trust or f"touch {marker}" in str(raised.value)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("name", ["antigravity:X", "this:X", "evil:Evil", "evil_package.part:Evil"])
+def test_no_module_is_imported_because_a_run_names_it(stranger, tmp_path, monkeypatch, name):
+    """Installed or in the working folder."""
+    (stranger.parent / "evil_package").mkdir()
+    (stranger.parent / "evil_package" / "__init__.py").write_text(EVIL)
+    monkeypatch.syspath_prepend(str(stranger.parent))
+    edit(stranger, name)
+    with pytest.raises(UntrustedCodeError):
+        er.load(stranger)
+    assert name.partition(":")[0] not in sys.modules
+    assert not was_run(tmp_path)
+
+
+def test_a_guide_executes_no_code_that_its_run_names(stranger, plain_run, tmp_path):
+    """Autoguidance loads another run: the same rule, and the same --trust."""
+    edit(stranger, {"name": "../evil.py:Evil"})
+    guidance = f"sampler.guidance={{name: autoguidance, run: {stranger}}}"
+    words = ("sample", plain_run, guidance, "--count", 1, "--out", tmp_path / "out")
+    ran = elbowroom(*words)
+    assert ran.code == 2
+    assert "evil.py:Evil" in ran.err
+    assert not was_run(tmp_path)
+    assert elbowroom(*words, "--trust").code == 0
+    assert was_run(tmp_path)
 
 
 def test_a_folder_called_like_an_override_is_a_folder(stranger, tmp_path, monkeypatch):
-    """Only overrides are the user's word, however the run's folder is called."""
+    """Only overrides are the user's own, whatever the run's folder is called."""
     named = tmp_path / "override x"
     stranger.rename(named)
     edit(named, f"{tmp_path}/given/evil.py:Evil")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"evil\.py"):
-        er.load("override x")
-    with pytest.raises(ConfigError, match=r"evil\.py"):
-        er.load("override x", ("weighting.unknown=3",))
+    for overrides in ((), ("weighting.unknown=3",)):
+        with pytest.raises(UntrustedCodeError):
+            er.load("override x", overrides)
     assert not was_run(tmp_path)
 
 
-# -- modules
-
-
-@pytest.mark.parametrize("name", ["evil:Evil", "evil_package.part:Evil", "evil_space.part:Evil"])
-def test_a_module_beside_the_run_is_not_imported(stranger, tmp_path, name):
-    """Started by ``python -m``, which imports from the working folder, it executes nothing."""
-    for package, around in (("evil_package", True), ("evil_space", False)):
-        folder = stranger.parent / package
-        folder.mkdir()
-        (folder / "part.py").write_text(EVIL)
-        if around:
-            (folder / "__init__.py").write_text(EVIL)
-    edit(stranger, name)
-    record(stranger, "weighting", None)
-    done = subprocess.run(
-        [sys.executable, "-m", "elbowroom", "sample", "run", "--count", "1"],
-        cwd=stranger.parent, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert "not trained with here" in done.stderr
+def test_an_override_admits_what_it_names_alone(stranger, tmp_path):
+    """Other references of the run stay refused, also in options that the override keeps."""
+    edit(stranger, "../evil.py:Evil", "schedule")
+    edit(stranger, {"name": "isotonic", "of": "../evil.py:Evil"})
+    for overrides in (("weighting=elbo",), ("schedule=cosine",), ("weighting.name=isotonic",)):
+        with pytest.raises(UntrustedCodeError):
+            er.load(stranger, overrides)
+    edit(stranger, {"name": "simple"})
+    with pytest.raises(UntrustedCodeError):
+        resume(stranger, config=tiny_config(steps=2, save_every=2, warmup=1))
     assert not was_run(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["antigravity:X", "this:X", "xml.dom.minidom:Node", "no_such:X"])
-def test_no_importable_module_is_imported_because_a_run_names_it(stranger, name):
-    """Any module of the system is code, too."""
-    edit(stranger, name)
-    record(stranger, "weighting", None)
-    sys.modules.pop(name.partition(":")[0], None)
-    before = set(sys.modules)
-    for trust in (False, True):
-        with pytest.raises(ConfigError, match="weighting"):
-            er.load(stranger, trust=trust)
-    assert name.partition(":")[0] not in set(sys.modules) - before
-
-
-def test_a_reference_to_what_a_plugin_supplies_is_that_component(stranger):
-    """What was made in Python from a registered class is recorded by its module, and is no code."""
+def test_a_reference_to_a_registered_class_is_that_component(stranger):
+    """It needs no trust."""
     from elbowroom.plugins.weightings.paper import Sigmoid
 
     edit(stranger, to_plain(load_config("digits", {"weighting": Sigmoid(k=2.0)}))["weighting"])
     assert er.load(stranger).parts.config.weighting.component.owner.distribution == "elbowroom"
 
 
-# -- one's own
+# -- code of one's own
 
 
-def own_run(tmp_path: Path) -> tuple[Path, Path]:
-    file, run = tmp_path / "mine.py", tmp_path / "run"
-    file.write_text(MINE)
-    config = load_config(tiny_config(steps=2, save_every=2), {"weighting": f"{file}:Mine"})
-    train(config, run, without=["console"])
-    return file, run
+def test_the_user_names_the_code_or_trusts_the_run(own, tmp_path, monkeypatch):
+    """Each time: by the file, by the class in Python, or by trust; recorded options are kept."""
+    file, run = own
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UntrustedCodeError, match='"width": 6'):
+        er.load(run)
+    namespace: dict[str, type] = {"__name__": "__main__"}
+    exec(NET, namespace)  # a class of the user's script
+    monkeypatch.setattr(sys.modules["__main__"], "Net", namespace["Net"], raising=False)
+    for model in (
+        er.load(run, ("denoiser=./my.py:Net",)),
+        er.load(run, denoiser=namespace["Net"]),
+        er.load(run, denoiser=namespace["Net"](width=6)),
+        er.load(run, trust=True),
+    ):
+        assert model.denoiser.width == 6
+    with pytest.raises(UntrustedCodeError):
+        er.load(run)
+    words = ("sample", run, "--count", 1, "--out")
+    assert elbowroom(*words, tmp_path / "a", "denoiser=./my.py:Net").code == 0
+    assert elbowroom(*words, tmp_path / "b", "--trust").code == 0
+    assert elbowroom("train", "--resume", run, "train.steps=3", "denoiser=./my.py:Net").code == 0
+    file.rename(tmp_path / "moved.py")
+    assert er.load(run, ("denoiser=./moved.py:Net",)).denoiser.width == 6
 
 
-def test_what_was_trained_with_here_needs_no_word(tmp_path):
-    """Sampling and resuming one's own run go on as ever, in another process too."""
-    file, run = own_run(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "elbowroom", "train", "--resume", str(run), "train.steps=3",
-         "--without", "console"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert remembered(Owner(path=str(file), sha256=sha256(file)))
-
-
-def test_a_changed_file_is_not_what_was_recorded(tmp_path):
-    """A later edit is refused, and an override takes it; from then on it is the run's own."""
-    file, run = own_run(tmp_path)
-    file.write_text(MINE + "# mended\n")
-    for trust in (False, True):
-        with pytest.raises(ConfigError, match="is not what the run recorded"):
-            er.load(run, trust=trust)
-        with pytest.raises(ConfigError, match="is not what the run recorded"):
-            resume(run, ("train.steps=3",), without=["console"], trust=trust)
-    assert er.load(run, (f"weighting={file}:Mine",))
-    changes = ("train.steps=3", f"weighting={file}:Mine")
-    assert resume(run, changes, without=["console"]).step == 3
-    assert er.load(run)
-
-
-def test_memory_is_of_path_and_content(tmp_path, monkeypatch):
-    """The same bytes elsewhere, or other bytes there, are not what was trained with."""
-    monkeypatch.setenv("ELBOWROOM_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr("elbowroom.registry.trust._session", set())
-    known = Owner(path=str(tmp_path / "a.py"), sha256="ab")
-    remember([known, Owner("elbowroom", "0.1", "x"), Owner(path="builtins")])
-    assert remembered(known)
-    assert not remembered(Owner(path=str(tmp_path / "b.py"), sha256="ab"))
-    assert not remembered(Owner(path=str(tmp_path / "a.py"), sha256="cd"))
-    assert not remembered(Owner(path="builtins"))
-    assert len(list((tmp_path / "state").rglob("*.json"))) == 1
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"path": 1}'])
-def test_a_damaged_memory_is_forgotten_and_made_again(tmp_path, monkeypatch, content):
-    """A broken note trusts nothing and stops nothing."""
-    monkeypatch.setenv("ELBOWROOM_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr("elbowroom.registry.trust._session", set())
-    known = Owner(path=str(tmp_path / "a.py"), sha256="ab")
-    remember([known])
-    (note,) = (tmp_path / "state").rglob("*.json")
-    note.write_bytes(content)
-    monkeypatch.setattr("elbowroom.registry.trust._session", set())
-    assert not remembered(known)
-    remember([known])
-    monkeypatch.setattr("elbowroom.registry.trust._session", set())
-    assert remembered(known)
-
-
-def test_where_nothing_can_be_kept_training_goes_on(tmp_path, monkeypatch):
-    """A state folder that cannot be written is told, and costs the memory alone."""
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("ELBOWROOM_STATE", str(tmp_path / "file" / "state"))
-    monkeypatch.setattr("elbowroom.registry.trust._session", set())
-    known = Owner(path=str(tmp_path / "a.py"), sha256="ab")
-    remember([known])
-    assert remembered(known)  # for this process
-
-
-def test_notes_of_many_processes_are_all_kept(tmp_path):
-    """Ranks and points write at the same time; none is lost."""
-    program = (
-        "import sys; from elbowroom.registry.component import Owner\n"
-        "from elbowroom.registry.trust import remember\n"
-        "remember(Owner(path=f'/x/{i}.py', sha256=sys.argv[1]) for i in range(40))"
-    )
-    environment = {**os.environ, "ELBOWROOM_STATE": str(tmp_path)}
-    started = [
-        subprocess.Popen([sys.executable, "-c", program, str(n)], env=environment) for n in (1, 2)
+def test_another_process_takes_an_override_too(own, tmp_path):
+    """Nothing is kept between processes."""
+    words = [sys.executable, "-m", "elbowroom", "sample", str(own[1]), "--count", "1"]
+    done = [
+        subprocess.run(more, cwd=tmp_path, capture_output=True, text=True, check=False).returncode
+        for more in (words, [*words, "denoiser=./my.py:Net"])
     ]
-    assert [one.wait() for one in started] == [0, 0]
-    assert len(list(tmp_path.rglob("*.json"))) == 80
-    assert not list(tmp_path.rglob("*partial*"))
+    assert done == [2, 0]
 
 
-# -- services
-
-
-def test_a_service_can_forbid_references_altogether(stranger, tmp_path, monkeypatch):
-    """ELBOWROOM_TRUST=0: in configs, in runs, for own and for trusted code, in one sentence."""
+def test_a_service_can_forbid_references(stranger, monkeypatch, tmp_path):
+    """ELBOWROOM_TRUST=0: in configs, overrides and trusted runs."""
     monkeypatch.setenv("ELBOWROOM_TRUST", "0")
-    evil = stranger.parent / "evil.py"
-    for name in (f"{evil}:Evil", "evil:Evil"):
-        with pytest.raises(ConfigError, match="ELBOWROOM_TRUST=0 forbids code named by reference"):
-            load_config("digits", {"weighting": name})
-    edit(stranger, f"{evil}:Evil")
-    record(stranger, "weighting", Owner(path=str(evil), sha256=sha256(evil)))
-    remember([Owner(path=str(evil), sha256=sha256(evil))])
+    evil = f"{stranger.parent / 'evil.py'}:Evil"
+    with pytest.raises(ConfigError, match="ELBOWROOM_TRUST=0 forbids code named by reference"):
+        load_config("digits", {"weighting": evil})
+    edit(stranger, evil, "denoiser")
     with pytest.raises(ConfigError, match="ELBOWROOM_TRUST=0"):
         er.load(stranger, trust=True)
     assert not was_run(tmp_path)
-    assert load_config("digits").weighting.name
     monkeypatch.setenv("ELBOWROOM_TRUST", "yes")
     with pytest.raises(ConfigError, match="it must be 0, or not set"):
-        load_config("digits", {"weighting": f"{evil}:Evil"})
+        load_config("digits", {"weighting": evil})
 
 
-def test_a_refusal_is_one_of_plugins(stranger):
-    """Whoever calls the registry itself gets the same answer."""
-    from elbowroom.registry.components import installed
-    from elbowroom.registry.trust import Origin, Vetting
-
-    with pytest.raises(PluginError, match="not trained with here"):
-        installed().find(
-            "weighting", "../evil.py:Evil", stranger, vetting=Vetting(Origin(folder=stranger))
-        )
+# -- what else a folder may contain
 
 
-def test_an_override_vouches_for_what_it_names_alone(stranger, tmp_path):
-    """Replacing one reference of a stranger's run lets no other of its references run."""
-    file, _ = own_run(tmp_path)
-    edit(stranger, f"{file}:Mine")
-    edit(stranger, "../evil.py:Evil", "schedule")
-    evil = stranger.parent / "evil.py"
-    record(stranger, "weighting", Owner(path=str(file), sha256=sha256(file)))
-    record(stranger, "schedule", Owner(path=str(evil), sha256=sha256(evil)))
-    with pytest.raises(ConfigError, match=r"evil\.py"):
-        resume(stranger, ("schedule=cosine", "train.steps=3"), without=["console"])
-    with pytest.raises(ConfigError, match=r"evil\.py"):
-        er.load(stranger, ("schedule=cosine",))
-    assert not (tmp_path / "given" / "evil.was-run").exists()
+@pytest.mark.parametrize("name", [".lock", "log.jsonl", "samples", "evaluation", "x/deep"])
+@pytest.mark.parametrize("command", ["sample", "evaluate", "resume"])
+def test_a_run_with_a_link_that_leads_out_is_refused(stranger, tmp_path, command, name):
+    """A command would write to where it leads."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "file").write_text("precious")
+    link = stranger / name
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(mine / "file" if "." in name else mine)
+    words = [word for word in COMMANDS[command](stranger, "") if word not in ("--out", "")]
+    ran = elbowroom(*words)
+    assert ran.code == 2
+    assert "is a link that leads out of the run" in ran.err
+    assert [path.read_text() for path in mine.iterdir()] == ["precious"]
 
 
-# -- what a folder may hold beside code
-
-
-@pytest.mark.parametrize("name", [".lock", "log.jsonl"])
-def test_a_run_writes_through_no_link(stranger, tmp_path, name):
-    """A link in a stranger's run would have a file of yours emptied or written to."""
-    mine = tmp_path / "mine.txt"
-    mine.write_text("precious")
-    (stranger / name).unlink(missing_ok=True)
-    (stranger / name).symlink_to(mine)
-    ran = elbowroom("train", "--resume", stranger, "train.steps=3", "--without", "console")
-    assert mine.read_text() == "precious"
-    assert ran.code == (2 if name == ".lock" else ran.code), ran.err
+@pytest.mark.parametrize("name", ["../../../mine", "/etc/passwd", "..", "a/b"])
+def test_a_checkpoint_has_no_file_outside_of_it(stranger, name):
+    """Its files are opened, and linked when a comparison reuses training."""
+    (state,) = stranger.glob("checkpoints/*/state.json")
+    record = json.loads(state.read_text())
+    record["files"][name], record["sha256"][name] = 1, "0" * 64
+    state.write_text(json.dumps(sealed(record)))
+    with pytest.warns(UserWarning, match="outside itself|is not whole"):
+        ran = elbowroom("sample", stranger, "--count", 1)
+    assert ran.code == 2
 
 
 # -- comparisons
 
 
-def test_the_points_of_ones_own_comparison_need_no_word(tmp_path):
-    """Jobs, finished points and a second call go on with ./my.py:Class; a changed file is told."""
-    (tmp_path / "mine.py").write_text(MINE)
+def test_points_of_ones_own_comparison_execute_the_configs_code(own, tmp_path):
+    """Jobs, finished points and a second call: the config of the comparison names the code."""
     plain = to_plain(tiny_config(steps=2, save_every=2, warmup=1))
-    (tmp_path / "my.yaml").write_text(yaml.safe_dump({**plain, "weighting": "./mine.py:Mine"}))
+    net = {"name": "./my.py:Net", "width": 4}
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump({**plain, "denoiser": net}))
     asked = ("compare", tmp_path / "my.yaml", "--metric", "bpd", "--samples", 2,
              "--out", tmp_path / "out", "--json")  # fmt: skip
     for _ in range(2):
         ran = elbowroom(*asked)
         assert ran.code == 0, ran.err
     assert [point["status"] for point in ran.json["points"]] == ["finished"]
-    (tmp_path / "mine.py").write_text(MINE + "# another\n")
-    changed = elbowroom(*asked)
-    assert changed.code == 1
-    assert "is not what the run recorded" in changed.json["points"][0]["reason"]
 
 
-def test_a_finished_point_from_elsewhere_runs_no_code(tmp_path, stranger, plain_run):
-    """A folder that pretends to be a point of one's comparison is refused unread."""
+def test_a_finished_point_from_elsewhere_executes_no_code(tmp_path, stranger, plain_run):
+    """A folder in the place of a point is refused as one of another config."""
     config = tmp_path / "plain.yaml"
     config.write_text((plain_run / "config.yaml").read_text())
     edit(stranger, "../../../given/evil.py:Evil")

@@ -13,6 +13,7 @@ import sys
 import pytest
 import torch
 from elbowroom.files.digest import file_digest, sealed
+from elbowroom.plugins.training.run import resume, train
 from elbowroom.runs.checkpoint import (
     CheckpointError,
     best,
@@ -26,7 +27,6 @@ from elbowroom.runs.checkpoint import (
     write_checkpoint,
 )
 from elbowroom.runs.state import State, StateError
-from elbowroom.training.run import resume, train
 from torch import nn
 
 from tests.helpers.tiny_run import found, same, tiny_config

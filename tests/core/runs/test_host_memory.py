@@ -12,10 +12,10 @@ from pathlib import Path
 import elbowroom as er
 import pytest
 import torch
-from elbowroom.config.sections import Train
+from elbowroom.plugins.training.loop import fit
+from elbowroom.plugins.training.section import Train
 from elbowroom.runs import host_memory
 from elbowroom.runs.folder import RunFolder
-from elbowroom.training.loop import fit
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's allocator")
 

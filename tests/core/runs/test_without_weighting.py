@@ -9,6 +9,7 @@ import pytest
 import torch
 from elbowroom.cli import app
 from elbowroom.errors import ElbowroomError
+from elbowroom.plugins.evaluation.run import evaluate_run
 from typer.testing import CliRunner
 
 SECTIONS = {
@@ -39,7 +40,7 @@ def test_samples_and_bits_need_no_weighting(run):
         drawn = er.sample(run, 3, device="cpu")
     assert torch.equal(drawn.x, er.sample(er.assemble(SECTIONS), 3).x)
     with pytest.warns(UserWarning, match="not needed"):
-        report = er.evaluate_run(
+        report = evaluate_run(
             run, ["sampler.steps=2"], er.EvaluationProtocol(metrics=("bpd",)), device="cpu"
         )
     assert report.measurements["bits_per_dim"]["value"] > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import shlex
 import shutil
@@ -14,14 +15,11 @@ import statistics
 import attrs
 import pytest
 from elbowroom.config.sections import load_config
-from elbowroom.contracts.launcher import Ended, Launcher
-from elbowroom.contracts.metric import Display
 from elbowroom.errors import ConfigError
-from elbowroom.evaluation.protocol import EvaluationProtocol
-from elbowroom.evaluation.run import evaluation_folder, read_evaluation
 from elbowroom.files.lock import LockedError, locked
 from elbowroom.plugins.compare import point as points
 from elbowroom.plugins.compare.axes import Axis, parse_skip
+from elbowroom.plugins.compare.command import _budget_words
 from elbowroom.plugins.compare.comparison import Comparison
 from elbowroom.plugins.compare.paper_table import ROWS
 from elbowroom.plugins.compare.presentation import best_of, shown_measurements, title_of
@@ -30,12 +28,15 @@ from elbowroom.plugins.compare.results import budgets, collect, displays, summar
 from elbowroom.plugins.compare.results_files import as_csv, write_results
 from elbowroom.plugins.compare.running import State, last_step, run_comparison
 from elbowroom.plugins.compare.shared_training import can_adopt, training_of
+from elbowroom.plugins.evaluation.metric import Display
+from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
+from elbowroom.plugins.evaluation.run import evaluation_folder, read_evaluation
+from elbowroom.plugins.launchers.launcher import Ended, Launcher
 from elbowroom.plugins.launchers.local import Local
+from elbowroom.plugins.training.run import resume
 from elbowroom.runs.checkpoint import checkpoints
 from elbowroom.runs.folder import RunFolder
-from elbowroom.training.run import resume
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.helpers.command import elbowroom
 from tests.helpers.comparing import PROTOCOL, Here, comparison, config_file
@@ -487,7 +488,7 @@ def measurement(value, **more):
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
 def test_a_summary_is_mean_and_sample_deviation(values):
-    """The spread is that over seeds; one seed has its own standard error instead."""
+    """± is over training seeds and of the evaluation; one seed has the latter alone."""
     said = summary([measurement(value) for value in values])
     assert said["mean"] == pytest.approx(statistics.fmean(values))
     assert said["n"] == len(values) and said["floor"] == 1.0
@@ -495,7 +496,14 @@ def test_a_summary_is_mean_and_sample_deviation(values):
         assert said["sd"] is None and said["standard_error"] == 0.1
     else:
         assert said["sd"] == pytest.approx(statistics.stdev(values))
-        assert said["standard_error"] is None
+        scatter = statistics.variance(values) / len(values)
+        assert said["standard_error"] == pytest.approx(math.sqrt(scatter + 0.1**2))
+
+
+def test_budgets_that_are_not_known_are_not_printed():
+    """A group without a training time does not have the time None."""
+    said = _budget_words({"same": {}, "different": {"training seconds": {"a": 1.5, "b": None}}})
+    assert "training seconds differ: 1.5 (a)" in said.plain and "None" not in said.plain
 
 
 def test_budgets_say_what_is_equal_and_where_they_differ():
@@ -571,6 +579,18 @@ def test_a_csv_keeps_odd_values():
     text = as_csv({"vary": {"weighting": [odd]}, "points": [point]})
     (row,) = csv.DictReader(io.StringIO(text))
     assert row["weighting"] == odd == row["reason"] and row["step"] == ""
+
+
+@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1"])
+def test_a_csv_has_no_formulas(text):
+    """A spreadsheet shows such a text; a number stays a number."""
+    point = {
+        "values": {text: text}, "seed": 0, "status": "failed", "reason": "-1.5e3",
+        "folder": text, "step": -1, "parameters": None, "calls": None, "figures": {},
+    }  # fmt: skip
+    (row,) = csv.DictReader(io.StringIO(as_csv({"vary": {text: [text]}, "points": [point]})))
+    assert row["folder"] == row[f"'{text}"] == f"'{text}"
+    assert (row["reason"], row["step"]) == ("-1.5e3", "-1")
 
 
 # -- on the command line

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from elbowroom.plugins.compare.differences import differences, leads, student
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 VALUES = st.lists(
     st.tuples(st.floats(-100, 100), st.floats(-100, 100)), min_size=2, max_size=5
@@ -53,11 +52,12 @@ def test_only_seeds_that_both_finished_count():
     found = differences(*made(table))
     assert found["to"] == "a"
     assert found["groups"][0] == found["groups"][2] == {}
+    assert found["groups"][1]["fid"].pop("error_includes") == ["training seeds"]
     assert found["groups"][1]["fid"] == pytest.approx(
         {"mean": 2.5, "sd": 0.5**0.5, "n": 2, "all_agree": True, "for_the_better": False,
          "interval": 12.706 / 2, "beyond_noise": False,
          "vacuous": False,
-         "standard_error": None, "floor": None}
+         "standard_error": 0.5, "floor": None}
     )  # fmt: skip
     assert differences(*made({"a": {0: 1.0}, "b": {0: 2.0}})) is None
     assert differences([], []) is None

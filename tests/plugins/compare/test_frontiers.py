@@ -16,8 +16,7 @@ from elbowroom.plugins.compare.frontiers import (
     pareto,
 )
 from elbowroom.plugins.compare.report import page
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from PIL import Image
 
 from tests.helpers.reporting import NASTY, results

@@ -7,8 +7,7 @@ import statistics
 
 import pytest
 from elbowroom.plugins.compare.loss_curves import _by_level, _mean_error, smooth
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 @given(st.floats(-5, 5), st.floats(-5, 5), st.integers(20, 300))

@@ -6,8 +6,7 @@ import pytest
 import torch
 from elbowroom import Batch, Split, load_config
 from elbowroom.plugins.compare.real_data import chosen, data_words, examples, show_data
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.helpers.comparing import comparison
 

@@ -12,9 +12,8 @@ import torch
 from elbowroom.plugins.compare.report import page, write_report
 from elbowroom.plugins.compare.report.chart import Axis, Series, chart
 from elbowroom.plugins.compare.report.page import templates
-from elbowroom.sampling.filmstrip import save_small_png
-from hypothesis import given
-from hypothesis import strategies as st
+from elbowroom.plugins.sampling.filmstrip import save_small_png
+from hypothesis import given, strategies as st
 from jinja2 import UndefinedError
 
 from tests.helpers.reporting import NASTY, results

@@ -15,8 +15,7 @@ from elbowroom.plugins.compare.typeset import (
     latex,
     markdown,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from markdown_it import MarkdownIt
 
 from tests.helpers.reporting import NASTY, results

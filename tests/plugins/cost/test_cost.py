@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
-from elbowroom import ConfigError, build_model, build_parts, load_config
+from elbowroom import ConfigError, load_config
+from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.plugins.cost.cost import cost
 from elbowroom.plugins.cost.hollow import Alive, hollow_network, operations, without_memory
-from elbowroom.plugins.cost.measuring import measure
 from torch.nn import functional as F
 
 from tests.helpers.command import elbowroom
@@ -147,21 +145,13 @@ def test_hours_are_operations_over_what_devices_do(plain):
     assert cost(plain()).record()["hours"]["training"] is None
 
 
-@pytest.mark.parametrize(("tick", "most", "batch"), [(0.25, 4, 4), (0.25, 3, 2), (2.0, 64, 1)])
-def test_measuring_doubles_the_batch_until_a_step_is_long_enough(tick, most, batch):
-    """By a clock that says how long a step takes; more than the config has are never tried."""
-    parts = build_parts(load_config("digits", SMALL))
-    seconds = itertools.count(0)
-    found = measure(parts, "cpu", most, clock=lambda: next(seconds) * tick)
-    assert (found.batch, found.step_seconds) == (batch, tick)
-
-
-def test_explain_tells_the_cost():
+def test_the_command_prints_the_cost():
     """As words and as JSON; what cannot be is refused."""
-    told = elbowroom("explain", "digits", *SMALL, "--cost", "--tflops", 100, "--json")
+    told = elbowroom("cost", "digits", *SMALL, "--tflops", 100, "--json")
     assert told.code == 0, told.err
-    assert told.json["cost"]["flops"]["training"] > 0
-    assert told.json["parameters"] == told.json["cost"]["parameters"]
+    assert told.json["flops"]["training"] > 0
+    explained = elbowroom("explain", "digits", *SMALL, "--json")
+    assert explained.json["parameters"] == told.json["parameters"]
     words = elbowroom("cost", "digits", *SMALL, "--samples", 50, "--devices", 2)
     assert words.code == 0, words.err
     for line in ("training step", "one sample", "50 samples", "activations", "--tflops"):

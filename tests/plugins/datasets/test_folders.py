@@ -11,8 +11,7 @@ import torch
 from elbowroom.errors import ElbowroomError
 from elbowroom.plugins.datasets.folders import natural
 from elbowroom.plugins.datasets.image_folder import ImageFolder
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from PIL import Image
 
 FILES = {"a.png": "cat", "below/b.png": "dog", "c.png": "cat", "d.png": "mouse", "e.png": "cat"}

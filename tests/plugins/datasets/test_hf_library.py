@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import ElbowroomError
-from elbowroom.conformance import check_dataset
+from elbowroom.plugins.conformance import check_dataset
 from elbowroom.plugins.datasets.hf import HuggingFace
 from PIL import Image
 

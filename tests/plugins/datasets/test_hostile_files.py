@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from elbowroom.errors import ElbowroomError
-from elbowroom.plugins.datasets.batches import open_batch
 from elbowroom.plugins.datasets.hf import HuggingFace
 from elbowroom.plugins.datasets.image_folder import ImageFolder
 from elbowroom.plugins.datasets.npz import NpzArray
@@ -133,15 +132,6 @@ def test_pickled_objects_in_an_npz_are_not_unpickled(tmp_path, monkeypatch):
     with pytest.raises(ElbowroomError, match="pickled objects"):
         NpzArray(npz(tmp_path / "made.npz", data=buffer.getvalue()), "data")
     assert not (tmp_path / "was-run").exists()
-
-
-def test_labels_are_counted_before_they_are_read(tmp_path):
-    """A zip holds a thousand zeros in a byte: as many labels as images, or none are read."""
-    path = npz(
-        tmp_path / "made.npz", data=header("(2, 12)") + b"\0" * 24, labels=header("(99999999999,)")
-    )
-    with pytest.raises(ElbowroomError, match="for 2 images"):
-        open_batch(path)
 
 
 def test_a_library_that_runs_loading_scripts_is_refused(monkeypatch):

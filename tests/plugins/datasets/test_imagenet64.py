@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -31,15 +29,12 @@ def batch(part: slice) -> dict:
 def write(folder: Path, form: str) -> Path:
     folder.mkdir(parents=True)
     for name, part in PARTS.items():
-        if form == "pickle":
-            (folder / name).write_bytes(pickle.dumps(batch(part), 3))
-        else:
-            save = np.savez if form == "npz" else np.savez_compressed
-            save(folder / f"{name}.npz", **batch(part))
+        save = np.savez if form == "npz" else np.savez_compressed
+        save(folder / f"{name}.npz", **batch(part))
     return folder
 
 
-@pytest.mark.parametrize("form", ["pickle", "npz", "compressed npz"])
+@pytest.mark.parametrize("form", ["npz", "compressed npz"])
 def test_reads_what_was_written(tmp_path, form: str):
     """Every form gives the images with channels last, in order, and labels from 0."""
     data = ImageNet64(path=write(tmp_path / "made", form))
@@ -57,14 +52,14 @@ def test_reads_what_was_written(tmp_path, form: str):
 
 def test_converts_once_and_again_when_changed(tmp_path, monkeypatch):
     """A second use reads the conversion; a changed batch is converted again."""
-    folder = write(tmp_path / "made", "pickle")
+    folder = write(tmp_path / "made", "npz")
     assert len(ImageNet64(path=folder).split("test")) == 3
     cache = tmp_path / "cache" / "datasets"
     conversions = {path for path in cache.iterdir() if path.is_dir()}
     assert len(conversions) == 1
     assert len(ImageNet64(path=folder).split("test")) == 3
     assert {path for path in cache.iterdir() if path.is_dir()} == conversions
-    (folder / "val_data").write_bytes(pickle.dumps(batch(slice(31, 33)), 3))
+    np.savez(folder / "val_data.npz", **batch(slice(31, 33)))
     assert len(ImageNet64(path=folder).split("test")) == 2
 
 
@@ -80,21 +75,8 @@ def test_gaps_are_named(tmp_path):
     """A missing batch in the middle is not taken for a smaller set."""
     folder = write(tmp_path / "made", "npz")
     (folder / "train_data_batch_7.npz").unlink()
-    with pytest.raises(ElbowroomError, match="train_data_batch_7 is missing"):
+    with pytest.raises(ElbowroomError, match=r"train_data_batch_7\.npz is missing"):
         ImageNet64(path=folder).split("train")
-
-
-def test_the_same_batch_twice_is_refused(tmp_path):
-    """A folder with both forms of a batch does not train on it twice."""
-    folder = write(tmp_path / "made", "npz")
-    (folder / "train_data_batch_3").write_bytes(b"")
-    with pytest.raises(ElbowroomError, match="same batch"):
-        ImageNet64(path=folder).split("train")
-
-
-class Evil:
-    def __reduce__(self):
-        return os.system, ("false",)
 
 
 @pytest.mark.parametrize(
@@ -102,30 +84,28 @@ class Evil:
     [
         ({"data": batch(slice(3))["data"][:, :3072]}, r"expected uint8 \[N, 12288\]"),
         ({"data": batch(slice(3))["data"].astype("f4")}, "float32"),
-        ({"data": batch(slice(3))["data"][:0]}, "3 labels for 0 images"),
-        ({"labels": [1, 2]}, "2 labels for 3 images"),
+        ({"data": batch(slice(3))["data"][:0]}, r"labels of shape \[3\] for 0 images"),
+        ({"labels": [1, 2]}, r"labels of shape \[2\] for 3 images"),
         ({"labels": [0, 1, 2]}, "from 1 to 1000"),
         ({"labels": [1, 2, 1001]}, "labels 0 to 1000"),
-        ({"labels": "abc"}, "whole numbers"),
-        ({"data": None}, "'data' and 'labels'"),
-        ({"mean": Evil()}, "refused.*system"),
+        ({"labels": [1.5, 2, 3]}, "whole numbers"),
+        ({"data": None}, "pickled objects"),
     ],
 )
 def test_broken_batches_are_named_and_not_kept(tmp_path, change: dict, message: str):
     """A batch that is not what it should be is named, and no conversion is left behind."""
-    folder = write(tmp_path / "made", "pickle")
-    (folder / "train_data_batch_2").write_bytes(pickle.dumps({**batch(slice(3)), **change}, 3))
+    folder = write(tmp_path / "made", "npz")
+    np.savez(folder / "train_data_batch_2.npz", **{**batch(slice(3)), **change})
     with pytest.raises(ElbowroomError, match=rf"train_data_batch_2.*{message}"):
         ImageNet64(path=folder).split("train")
     assert not [path for path in (tmp_path / "cache" / "datasets").iterdir() if path.is_dir()]
 
 
-@pytest.mark.parametrize("form", ["pickle", "npz"])
 @pytest.mark.parametrize("keep", [0, 10, 20_000])
-def test_truncated_batches_are_named(tmp_path, form: str, keep: int):
+def test_truncated_batches_are_named(tmp_path, keep: int):
     """A batch cut short is named, wherever it was cut."""
-    folder = write(tmp_path / "made", form)
-    path = folder / ("val_data" if form == "pickle" else "val_data.npz")
+    folder = write(tmp_path / "made", "npz")
+    path = folder / "val_data.npz"
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ElbowroomError, match="val_data"):
         ImageNet64(path=folder).split("train")

@@ -13,8 +13,7 @@ from elbowroom.errors import ConfigError, ElbowroomError
 from elbowroom.plugins.datasets.digits import Digits
 from elbowroom.plugins.datasets.shrink import Requantised, Shrinkable, area_average
 from elbowroom.plugins.datasets.splits import ArraySplit
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from PIL import Image
 
 

@@ -13,8 +13,7 @@ from elbowroom.errors import ConfigError
 from elbowroom.plugins.denoisers import attention as home
 from elbowroom.plugins.denoisers.attention import Auto, Sdpa, Xformers, attention
 from elbowroom.plugins.denoisers.dit import DiT
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 B, N, H, D = 2, 5, 3, 8  # all different: swapped axes cannot pass
 
@@ -148,8 +147,9 @@ def test_unknown_backend_is_refused():
 
 
 def test_auto_without_xformers_says_so_once(monkeypatch, caplog):
-    """``auto`` falls back to SDPA and logs the reason a single time."""
+    """On a CUDA device, ``auto`` falls back to SDPA and logs the reason a single time."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with caplog.at_level(logging.DEBUG, home.log.name):
         chosen = [attention("auto"), attention("auto")]
     assert all(isinstance(one, Sdpa) for one in chosen)
@@ -168,9 +168,16 @@ def test_auto_imports_nothing_for_a_cpu_tensor(monkeypatch, tmp_path, caplog):
         auto(q, k, v)
     assert isinstance(auto, Auto)
     assert "xformers" not in sys.modules
-    assert [r.message for r in caplog.records] == [
-        "attention uses sdpa: xformers has no kernels for cpu"
-    ]
+    assert not caplog.records
+
+
+def test_auto_logs_nothing_without_a_cuda_device(monkeypatch, caplog):
+    """A CPU needs no xformers."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with caplog.at_level(logging.DEBUG, home.log.name):
+        assert isinstance(attention("auto"), Sdpa)
+    assert not caplog.records
 
 
 def test_auto_takes_xformers_where_it_serves(caplog):

@@ -9,8 +9,7 @@ import torch
 from elbowroom.contracts.process import Signature
 from elbowroom.plugins.denoisers.layers import Conv2d, Embedding, Linear
 from elbowroom.plugins.denoisers.uvit import UViT
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 
 @pytest.fixture(autouse=True)

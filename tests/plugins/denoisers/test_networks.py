@@ -7,16 +7,20 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from elbowroom.conformance import check_denoiser
+from elbowroom import DataSpec
 from elbowroom.contracts.process import Signature
+from elbowroom.contrib.uniform import Uniform
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError
+from elbowroom.plugins.conformance import check_denoiser
 from elbowroom.plugins.denoisers.attention import Sdpa
 from elbowroom.plugins.denoisers.dit import DiT
+from elbowroom.plugins.denoisers.positions import Rope, SinCos
 from elbowroom.plugins.denoisers.residual import ResidualBlock, conditional_group_norm, groups_of
 from elbowroom.plugins.denoisers.transformer import Block, heads_of, hidden_of
 from elbowroom.plugins.denoisers.uvit import UViT
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from elbowroom.plugins.gaussian.process import Gaussian
+from elbowroom.plugins.masked.process import Masked
+from hypothesis import given, settings, strategies as st
 
 TINY = {
     UViT: {"width": 16, "depth": 1, "channels": 8, "groups": 4},
@@ -81,6 +85,16 @@ def test_dit_conforms_on_sequences():
     text = (Signature((12,), 30, 29, None, False), Signature((12,), 30, 29, 4, True))
     check_denoiser(lambda s: build(DiT, s), text)
     check_denoiser(lambda s: build(DiT, s, patch=3, positions="sincos"), text)
+
+
+@pytest.mark.parametrize("process", [Masked(), Gaussian(), Uniform()], ids=str)
+def test_dit_marks_positions_by_the_data(process):
+    """Windows of text have relative positions; images and columns of tables absolute ones."""
+    text = DataSpec((8,), 3, tokens=("a", "b", "c"))
+    table, image = DataSpec((8,), 3), DataSpec((8, 8, 1), 3)
+    for data, due in ((text, Rope), (table, SinCos), (image, SinCos)):
+        network = build(DiT, process.bind(data).signature())
+        assert type(network.transformer.positions) is due
 
 
 @settings(max_examples=15)

@@ -6,8 +6,7 @@ import pytest
 import torch
 from elbowroom.errors import ConfigError, IncompatibleError
 from elbowroom.plugins.denoisers.positions import Rope, SinCos, positions_of, rotate
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 
 def test_sincos_has_columns_first():

@@ -9,7 +9,7 @@ import elbowroom as er
 import pytest
 import torch
 from elbowroom import DataSpec, ElbowroomError, EvenGrid, Noise, Schedule
-from elbowroom.conformance.oracle import MixtureOracle
+from elbowroom.plugins.conformance.oracle import MixtureOracle
 from elbowroom.plugins.diffusers.sampler import DiffusersSampler
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ddim import DDIM

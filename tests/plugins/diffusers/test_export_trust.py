@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from elbowroom import ElbowroomError
-from elbowroom.api import assemble, train
-from elbowroom.evaluation.run import FORMAT
+from elbowroom import ElbowroomError, assemble, train
 from elbowroom.plugins.diffusers.export import ElbowroomPipeline, ElbowroomScheduler
-from elbowroom.runs.export import export_run
+from elbowroom.plugins.evaluation.run import FORMAT
+from elbowroom.plugins.export.export import export_run
 
 TINY = {
     "data": {"name": "digits", "size": 4, "levels": 5, "limit": 64},
@@ -25,8 +24,12 @@ TINY = {
 EVIL = """\
 from pathlib import Path
 Path(__file__).with_suffix(".was-run").touch()
-from elbowroom.plugins.masked.process import Masked as Evil
+from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.masking import Cosine
+class Evil(Masked):
+    pass
+class Sched(Cosine):
+    pass
 """
 
 
@@ -78,11 +81,10 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("trust", [False, True])
 @pytest.mark.parametrize("form", ["text", "mapping", "nested"])
 @pytest.mark.parametrize("name", NAMES)
-def test_no_name_in_a_folder_executes_code(stranger, name, form, trust):
-    """Files are refused in every form, modules too where nothing was recorded of them."""
+def test_no_name_in_a_folder_executes_code(stranger, name, form):
+    """Neither a file nor a module, in no form."""
     name = name.replace("HERE", str(stranger.parent))
     section = {"text": name, "mapping": {"name": name}, "nested": {"name": "masked", "x": [name]}}
 
@@ -95,54 +97,57 @@ def test_no_name_in_a_folder_executes_code(stranger, name, form, trust):
 
     edit(stranger, change)
     with pytest.raises(ElbowroomError):
+        ElbowroomPipeline.from_pretrained(stranger)
+    assert not was_run(stranger.parent)
+
+
+@pytest.mark.parametrize("trust", [False, True])
+@pytest.mark.parametrize("name", ["__main__:os.popen", "os:popen", "subprocess:Popen"])
+def test_no_function_makes_a_network(stranger, monkeypatch, name, trust):
+    """Not even with trust."""
+    import os
+
+    monkeypatch.setattr(sys.modules["__main__"], "os", os, raising=False)
+    option = "args" if "Popen" in name else "cmd"
+    command = {"name": name, option: f"touch {stranger}/PWN"}
+    edit(stranger, lambda config: config["sections"].update(denoiser=command))
+    with pytest.raises(ElbowroomError, match=name):
         ElbowroomPipeline.from_pretrained(stranger, trust=trust)
-    assert not was_run(stranger.parent)
+    assert not (stranger / "PWN").exists()
 
 
-def test_a_file_is_refused_even_if_recorded_and_trusted(stranger):
-    """There is no way to share a file by its name."""
-    import hashlib
-
-    path = stranger.parent / "evil.py"
-    owner = {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-
-    def change(config):
-        config["sections"]["process"] = f"{path}:Evil"
-        config["owners"]["process"] = owner
-
-    edit(stranger, change)
-    with pytest.raises(ElbowroomError, match="put the class into a package"):
-        ElbowroomPipeline.from_pretrained(stranger, trust=True)
-    assert not was_run(stranger.parent)
-
-
-def test_a_module_needs_trust_and_the_recorded_hash(stranger):
-    """package.module:Class of no plugin runs by the user's word, and only as it was recorded."""
-    import hashlib
-
-    path = stranger.parent / "evil.py"
-    owner = {"path": "/theirs/evil.py", "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-
-    def change(config):
-        config["sections"]["schedule"] = "evil:Cosine"
-        config["owners"]["schedule"] = owner
-
-    edit(stranger, change)
+def test_trust_executes_what_a_folder_names(stranger):
+    """The refusal has the whole reference, and the way to proceed."""
+    edit(stranger, lambda config: config["sections"].update(schedule="evil:Sched"))
     try:
-        with pytest.raises(ElbowroomError, match=r"evil\.py \(sha256 [0-9a-f]{64}\).*trust=True"):
+        with pytest.raises(ElbowroomError, match=r'"evil:Sched".*pass trust=True'):
             ElbowroomPipeline.from_pretrained(stranger)
         assert not was_run(stranger.parent)
-        owner["sha256"] = "0" * 64
-        edit(stranger, change)
-        with pytest.raises(ElbowroomError, match="is not what the export recorded"):
-            ElbowroomPipeline.from_pretrained(stranger, trust=True)
-        assert not was_run(stranger.parent)
-        owner["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-        edit(stranger, change)
         assert ElbowroomPipeline.from_pretrained(stranger, trust=True)(1).tokens.shape[0] == 1
         assert was_run(stranger.parent)
     finally:
         sys.modules.pop("evil", None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("sections", "/etc/passwd"),
+        ("sections", None),
+        ("owners", 5),
+        ("owners", {"process": 5}),
+        ("data", None),
+        ("data", {"shape": [-1], "levels": 5}),
+        ("data", {"shape": [4, 4, 1], "levels": 5, "classes": -1}),
+    ],
+)
+def test_a_damaged_config_is_one_sentence(stranger, key, value):
+    """Whatever is wrong with it."""
+    edit(stranger, lambda config: config.update({key: value}))
+    with pytest.raises(ElbowroomError) as raised:
+        ElbowroomPipeline.from_pretrained(stranger)
+    assert "passwd" not in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("part", [["evil", "Evil"], ["antigravity", "X"]])
@@ -171,7 +176,7 @@ def test_weights_are_never_a_pickle(stranger):
     assert not was_run(stranger)
 
 
-NASTY = "</td><script>x</script>\n\n```\n# [a](javascript:x) | `b` ![c](http://d)"
+NASTY = "it's</td><script>x</script>\n\n```\n# [a](javascript:x) | `b` ![c](http://d)"
 
 
 def test_no_name_becomes_markup_in_a_model_card(exported, tmp_path):
@@ -182,10 +187,11 @@ def test_no_name_becomes_markup_in_a_model_card(exported, tmp_path):
     measurement = {"value": "<b>1</b>", "standard_error": NASTY, "of": {NASTY: NASTY}}
     measurement |= {"better": NASTY, "floor": NASTY}
     said = {"format": FORMAT, "step": 1, "figures": {NASTY: measurement}}
-    said |= {key: {NASTY: NASTY} for key in ("skipped", "protocol", "seconds")}
+    said |= {key: {NASTY: NASTY} for key in ("skipped", "failed", "protocol", "seconds")}
     (run / "evaluation" / "figures.json").write_text(json.dumps(said))
     card = (export_run(run, "diffusers", tmp_path / "e") / "README.md").read_text()
     for sign in ("<script", "<img", "<b>", "](", "![c"):
         assert sign not in card
     assert card.count("```") == 4  # two blocks
     assert "&lt;script&gt;" in card
+    assert "it's&lt;/td&gt;" in card and "&&#35;" not in card  # nothing is escaped twice

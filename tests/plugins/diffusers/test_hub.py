@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from elbowroom import ElbowroomError, sample, train
-from elbowroom.api import assemble
+from elbowroom import ElbowroomError, assemble, sample, train
 from elbowroom.plugins.diffusers.export import ElbowroomPipeline
 from elbowroom.plugins.diffusers.export.exporter import DiffusersExporter
-from elbowroom.runs.export import export_run
+from elbowroom.plugins.export.export import export_run
 
 from tests.helpers.hub import Hub, serving
 

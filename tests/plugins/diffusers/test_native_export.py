@@ -10,11 +10,10 @@ import sys
 import numpy as np
 import pytest
 import torch
-from elbowroom import ElbowroomError, Noise, Step, load, train
-from elbowroom.api import assemble
+from elbowroom import ElbowroomError, Noise, Step, assemble, load, train
 from elbowroom.plugins.diffusers.export import ElbowroomPipeline
 from elbowroom.plugins.diffusers.export.native import NotNativeError, betas, native, table
-from elbowroom.runs.export import export_run
+from elbowroom.plugins.export.export import export_run
 from PIL import Image
 
 SMALL = {
@@ -194,7 +193,9 @@ def test_what_needs_elbowroom_says_so(run, tmp_path, caplog):
     with caplog.at_level(logging.INFO, "elbowroom"):
         folder = export_run(run, "diffusers", tmp_path / "e", changes)
     assert "loading it needs elbowroom" in caplog.text
-    assert "Loading it needs elbowroom" in (folder / "README.md").read_text()
+    card = (folder / "README.md").read_text()
+    assert "Loading it needs elbowroom" in card
+    assert "`DiffusionPipeline.from_pretrained` cannot load it" in card
     with pytest.raises(NotNativeError, match="sampler=ddim has its like there"):
         export_run(run, {"name": "diffusers", "native": True}, tmp_path / "n", changes)
     assert not (tmp_path / "n").exists()

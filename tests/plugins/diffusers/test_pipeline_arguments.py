@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from diffusers import DDIMScheduler
-from elbowroom import ElbowroomError, sample, train
-from elbowroom.api import assemble, load
+from elbowroom import ElbowroomError, assemble, load, sample, train
 from elbowroom.plugins.diffusers.export import ElbowroomPipeline
-from elbowroom.runs.export import export_run
+from elbowroom.plugins.export.export import export_run
 
 TINY = {
     "data": {"name": "digits", "size": 4, "levels": 5, "limit": 64},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from elbowroom.conformance import check_denoiser
 from elbowroom.contracts.process import Signature
 from elbowroom.errors import ConfigError, ElbowroomError, IncompatibleError
+from elbowroom.plugins.conformance import check_denoiser
 from elbowroom.plugins.diffusers.unet import UNet
 
 TINY = {"channels": 8, "multiples": (1, 2), "layers": 1, "head": 4, "groups": 4}

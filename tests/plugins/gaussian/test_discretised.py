@@ -9,8 +9,7 @@ import torch
 from elbowroom import DataSpec, Level, Noise
 from elbowroom.plugins.gaussian.discretised import log_probability, values_that_count
 from elbowroom.plugins.gaussian.process import Gaussian
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.helpers.largest import Largest
 

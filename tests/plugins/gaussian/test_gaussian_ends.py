@@ -13,8 +13,8 @@ from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.samplers.multistep import Multistep
+from elbowroom.plugins.sampling.picture import pixels
 from elbowroom.plugins.weightings.paper import Elbo
-from elbowroom.sampling.picture import pixels
 
 from tests.helpers.command import elbowroom
 from tests.helpers.tiny_run import tiny_config

@@ -16,9 +16,9 @@ from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.heun import Heun
+from elbowroom.plugins.sampling.drawing import draw
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.runs.load import load_run
-from elbowroom.sampling.drawing import draw
 
 from tests.helpers.command import elbowroom
 

@@ -9,8 +9,8 @@ import sys
 import time
 
 import pytest
-from elbowroom.conformance import check_launcher
-from elbowroom.contracts.launcher import ENDS_WITH_INPUT, Ended, Job
+from elbowroom.plugins.conformance import check_launcher
+from elbowroom.plugins.launchers.launcher import ENDS_WITH_INPUT, Ended, Job
 from elbowroom.plugins.launchers.local import Local
 
 

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 import torch
-from elbowroom.conformance import check_feature_network
-from elbowroom.contracts.metric import Subject
 from elbowroom.errors import ElbowroomError, IncompatibleError
+from elbowroom.plugins.conformance import check_feature_network
+from elbowroom.plugins.evaluation.metric import Subject
 from elbowroom.plugins.metrics.dinov2 import DINOv2
 from elbowroom.plugins.metrics.features import eye
 from elbowroom.plugins.metrics.fid import FID

@@ -8,18 +8,19 @@ import attrs
 import pytest
 import torch
 from elbowroom import DataSpec
-from elbowroom.conformance import check_schedule
-from elbowroom.conformance.oracle import TableOracle, every_state
 from elbowroom.contracts.dataset import Dataset
-from elbowroom.contracts.metric import Subject
 from elbowroom.contracts.time_sampler import stratified
 from elbowroom.errors import ElbowroomError
-from elbowroom.objective import looks as module
-from elbowroom.objective.evaluation_schedule import HalfEven
 from elbowroom.objective.loss import Bound
+from elbowroom.plugins.conformance import check_schedule
+from elbowroom.plugins.conformance.oracle import TableOracle, every_state
+from elbowroom.plugins.evaluation import looks as module
+from elbowroom.plugins.evaluation.evaluation_schedule import HalfEven
+from elbowroom.plugins.evaluation.looks import standard_error
+from elbowroom.plugins.evaluation.metric import Measurement, Subject
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
-from elbowroom.plugins.metrics.bpd import BitsPerDim
+from elbowroom.plugins.metrics.bpd import BitsPerDim, _with_replicates, draws_error
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Cosine
 
@@ -192,3 +193,17 @@ def test_without_a_model_there_is_no_bound():
     """Samples alone have no likelihood."""
     with pytest.raises(ElbowroomError, match="no model"):
         BitsPerDim().prepare(Subject(Table()))
+
+
+def test_errors_of_draws_and_of_examples_are_told_apart():
+    """draws_error is the std of the mean over draws alone; replicates have that over examples."""
+    torch.manual_seed(0)
+    examples = torch.randn(143, dtype=torch.float64)
+    looks = examples + 3 * torch.randn(500, 6, 143, dtype=torch.float64)
+    told = torch.tensor([draws_error(one) for one in looks]).mean()
+    assert float(told) == pytest.approx(float(looks.mean((1, 2)).std()), rel=0.1)
+    found = _with_replicates(Measurement(1.5), looks[0])
+    values = torch.tensor(found.replicates, dtype=torch.float64)
+    assert len(values) == 64 and float(values.mean()) == pytest.approx(1.5)
+    due = standard_error(looks[0])
+    assert float(values.std()) / 8 == pytest.approx(due, rel=0.3)

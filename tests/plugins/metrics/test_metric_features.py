@@ -10,12 +10,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 from elbowroom import EvaluationProtocol
-from elbowroom.conformance import check_feature_network
 from elbowroom.contracts.dataset import DataSpec
-from elbowroom.contracts.metric import Subject
 from elbowroom.errors import ElbowroomError, IncompatibleError
-from elbowroom.plugins.metrics import classifier as module
-from elbowroom.plugins.metrics import inception as inception_module
+from elbowroom.plugins.conformance import check_feature_network
+from elbowroom.plugins.evaluation.metric import Subject
+from elbowroom.plugins.metrics import classifier as module, inception as inception_module
 from elbowroom.plugins.metrics.classifier import VECTOR, Classifier
 from elbowroom.plugins.metrics.features import eye
 from elbowroom.plugins.metrics.fid import FID
@@ -229,7 +228,7 @@ def test_an_unknown_network_lists_the_choices():
 def test_a_class_that_is_no_network_is_refused():
     """It must derive from FeatureNetwork."""
     with pytest.raises(ElbowroomError, match="does not derive"):
-        eye("json:JSONDecoder", Subject(Pictures()))
+        eye("json.decoder:JSONDecoder", Subject(Pictures()))
 
 
 @pytest.mark.parametrize("name", ["classifier", "inception", LINEAR])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 import torch
-from elbowroom.contracts.metric import Subject
-from elbowroom.plugins.metrics import classifier as classifiers
-from elbowroom.plugins.metrics import kept
+from elbowroom.plugins.evaluation.metric import Subject
+from elbowroom.plugins.metrics import classifier as classifiers, kept
 from elbowroom.plugins.metrics.features import Eye
 from elbowroom.plugins.metrics.fid import FID
 from elbowroom.plugins.metrics.inception_score import InceptionScore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from elbowroom.conformance import check_metric
-from elbowroom.contracts.metric import Subject
+from elbowroom.plugins.conformance import check_metric
+from elbowroom.plugins.evaluation.metric import Subject
 from elbowroom.plugins.metrics import neighbours as module
 from elbowroom.plugins.metrics.neighbours import Neighbours
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from elbowroom.conformance import check_metric
-from elbowroom.contracts.metric import Subject
 from elbowroom.errors import IncompatibleError
+from elbowroom.plugins.conformance import check_metric
+from elbowroom.plugins.evaluation.metric import Subject
 from elbowroom.plugins.metrics import precision_recall as module
 from elbowroom.plugins.metrics.precision_recall import Manifold, PrecisionRecall, squared_distances
 

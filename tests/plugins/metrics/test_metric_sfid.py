@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from elbowroom.conformance import check_feature_network, check_metric
-from elbowroom.contracts.metric import Subject
 from elbowroom.errors import ElbowroomError, IncompatibleError
+from elbowroom.plugins.conformance import check_feature_network, check_metric
+from elbowroom.plugins.evaluation.metric import Subject
 from elbowroom.plugins.metrics import classifier as classifiers
 from elbowroom.plugins.metrics.features import eye
 from elbowroom.plugins.metrics.fid import FID

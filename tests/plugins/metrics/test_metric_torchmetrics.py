@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom import ElbowroomError, EvaluationProtocol, IncompatibleError, Subject
-from elbowroom.conformance import check_metric
+from elbowroom.plugins.conformance import check_metric
 from elbowroom.plugins.metrics.fid import FID
 from elbowroom.plugins.metrics.from_torchmetrics import TorchMetrics
 from torchmetrics.image import TotalVariation

@@ -9,14 +9,14 @@ import zipfile
 import numpy as np
 import pytest
 import torch
-from elbowroom.contracts.metric import Subject
 from elbowroom.errors import ElbowroomError
+from elbowroom.plugins.evaluation.metric import Subject
 from elbowroom.plugins.metrics.fid import FID
 from elbowroom.plugins.metrics.make_reference import make_reference
 from elbowroom.plugins.metrics.moments import Sums, frechet
 from elbowroom.plugins.metrics.reference import Reference
-from elbowroom.sampling.picture import pixels
-from elbowroom.training.run import train
+from elbowroom.plugins.sampling.picture import pixels
+from elbowroom.plugins.training.run import train
 
 from tests.helpers.command import elbowroom
 from tests.helpers.pictures import LINEAR, Linear, Pictures, pictures

@@ -9,7 +9,9 @@ import venv
 from pathlib import Path
 
 import pytest
-from elbowroom.plugins.new_plugin.new_plugin import KINDS, new_plugin
+from elbowroom.plugins.new_plugin.new_plugin import kinds, new_plugin
+
+KINDS = kinds()
 
 
 def name_of(kind: str) -> str:
@@ -70,7 +72,8 @@ def test_they_are_listed_without_torch(place):
     told = python(
         place,
         "-c",
-        "import sys; from elbowroom import installed, KINDS; found = installed();"
+        "import sys; from elbowroom import installed; from elbowroom.registry import KINDS;"
+        "found = installed();"
         "print([name for kind in KINDS for name in found.components(kind)]);"
         "assert 'torch' not in sys.modules",
     )

@@ -6,15 +6,14 @@ import attrs
 import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec
-from elbowroom.conformance.oracle import TableOracle
+from elbowroom.plugins.conformance.oracle import TableOracle
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.paper.cascade import cumulative_weights, table_cascade
 from elbowroom.plugins.paper.theory import check_theorems, three_tokens
 from elbowroom.plugins.schedules.masking import Cosine, Linear
 from elbowroom.plugins.weightings.paper import Sigmoid
 from elbowroom.registry.components import installed
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.helpers.reference import reference, tensor
 
@@ -96,7 +95,7 @@ def test_the_theorems_hold_for_any_distribution_and_any_denoiser(
     """Theorem 1 and 2 on random tables with random (bad) denoisers."""
     process = Masked().bind(DataSpec((2,), 3))
     weights = tensor(probabilities)
-    from elbowroom.conformance.oracle import every_state
+    from elbowroom.plugins.conformance.oracle import every_state
 
     table = TableOracle(every_state((2,), 3), weights / weights.sum())
     said = tensor(logits).reshape(2, 3)

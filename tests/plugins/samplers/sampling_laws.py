@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import torch
 from elbowroom import CategoricalPrediction, DataSpec, Level, Noise, Process, Schedule
-from elbowroom.conformance.law import chi_square
-from elbowroom.conformance.oracle import MixtureOracle, TableOracle, every_state
+from elbowroom.plugins.conformance.law import chi_square
+from elbowroom.plugins.conformance.oracle import MixtureOracle, TableOracle, every_state
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.gaussian import VPCosine

@@ -7,8 +7,8 @@ import itertools
 import pytest
 import torch
 from elbowroom import Noise
-from elbowroom.conformance.oracle import every_state
 from elbowroom.contracts.trajectory import Trajectory
+from elbowroom.plugins.conformance.oracle import every_state
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.corrected import Corrected, correct
 from sampling_laws import (

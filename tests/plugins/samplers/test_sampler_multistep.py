@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 from elbowroom import DataSpec, EvenGrid, IncompatibleError, Level, Noise, RealPrediction
-from elbowroom.conformance.law import chi_square
-from elbowroom.conformance.oracle import TableOracle
+from elbowroom.plugins.conformance.law import chi_square
+from elbowroom.plugins.conformance.oracle import TableOracle
 from elbowroom.plugins.diffusers.sampler import DiffusersSampler
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ddim import DDIM
@@ -17,8 +17,7 @@ from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.samplers.multistep import Multistep
 from elbowroom.plugins.samplers.part_of_schedule import PartOfSchedule
 from elbowroom.plugins.schedules.gaussian import EDM, Flow, LinearLogSNR, VPCosine
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sampling_laws import MIXTURE, OracleModel, divergence, end, gaussian_model, p_value, table
 from scipy.integrate import quad
 

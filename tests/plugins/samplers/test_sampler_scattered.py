@@ -7,13 +7,12 @@ import itertools
 import pytest
 import torch
 from elbowroom import DataSpec, Noise
-from elbowroom.conformance.oracle import TableOracle
+from elbowroom.plugins.conformance.oracle import TableOracle
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
 from elbowroom.plugins.samplers.scattered import Scattered, evenly_spread, scattered_order, turns
 from elbowroom.plugins.schedules.masking import Linear
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sampling_laws import DRAWS, STATES, TOKENS, OracleModel, drawn, masked_model, p_value, table
 
 AGREES, DIFFERS = 1e-3, 1e-6

@@ -9,7 +9,7 @@ import attrs
 import pytest
 import torch
 from elbowroom import DataSpec, EvenGrid, Noise, Schedule
-from elbowroom.conformance.oracle import MixtureOracle, TableOracle
+from elbowroom.plugins.conformance.oracle import MixtureOracle, TableOracle
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM

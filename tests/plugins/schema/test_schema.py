@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from elbowroom.cli import app
 from elbowroom.config.preset import presets
+from elbowroom.config.spec import to_plain
 from elbowroom.config.yaml_reader import read_yaml
 from elbowroom.plugins.schema.json_schema import config_schema
 from typer.testing import CliRunner
@@ -29,7 +30,7 @@ def test_every_preset_passes_and_so_does_what_it_resolves_to(name, validator):
     assert "yaml-language-server" not in presets()[name].description
     validator.validate(read_yaml(text, name).value)
     config = er.load_config(name, {"data": "digits"})  # one is told its folder later
-    validator.validate(json.loads(json.dumps(er.to_plain(config))))
+    validator.validate(json.loads(json.dumps(to_plain(config))))
 
 
 def test_what_may_be_left_out_says_null_once(validator):

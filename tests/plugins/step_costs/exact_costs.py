@@ -8,7 +8,7 @@ import json
 import numpy as np
 import torch
 from elbowroom import DataSpec, Level
-from elbowroom.conformance.oracle import TableOracle
+from elbowroom.plugins.conformance.oracle import TableOracle
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.step_costs.costs import StepCosts, coordinate_of

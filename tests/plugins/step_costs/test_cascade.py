@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from elbowroom import ElbowroomError, EvaluationProtocol, Level, certify, evaluate_run
+from elbowroom import ElbowroomError, EvaluationProtocol, Level, certify
 from elbowroom.config.sections import load_config
+from elbowroom.plugins.evaluation.run import evaluate_run
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.masking import Cosine
 from elbowroom.plugins.step_costs.costs import StepCosts
 from elbowroom.plugins.step_costs.information import equal_parts, information
 from elbowroom.plugins.step_costs.nearest_cascade import nearest_cascade
+from elbowroom.plugins.training.run import train
 from elbowroom.plugins.weightings.balanced import Balanced
 from elbowroom.plugins.weightings.cascade import Cascade
 from elbowroom.plugins.weightings.paper import EDM, FlowMatching, Sigmoid
 from elbowroom.plugins.weightings.positions import Positions
 from elbowroom.plugins.weightings.simple import Simple
-from elbowroom.training.run import train
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.helpers.command import elbowroom
 from tests.helpers.tiny_run import tiny_config
@@ -159,7 +159,7 @@ def test_what_is_nowhere_above_zero_is_near_no_cascade():
         nearest_cascade(Negative(), SCHEDULE, PROCESS, costs(), (-1.0, 1.0))
 
 
-@pytest.mark.parametrize("process", ["masked", "gaussian", "elbowroom.contrib.uniform:Uniform"])
+@pytest.mark.parametrize("process", ["masked", "gaussian", "uniform"])
 def test_the_command(tmp_path, process):
     """From a run to a weighting that can be trained: its line is a config's."""
     train(
@@ -167,25 +167,27 @@ def test_the_command(tmp_path, process):
         tmp_path / "run",
         without={"console", "tensorboard"},
     )
-    missing = elbowroom("cascade", str(tmp_path / "run"))
+    missing = elbowroom("cascade", str(tmp_path / "run"), "--trust")
     assert missing.code == 2 and "--metric curve" in missing.err
     protocol = EvaluationProtocol(metrics=({"name": "curve", "levels": 24, "looks": 8},))
-    evaluate_run(tmp_path / "run", protocol=protocol)
+    evaluate_run(tmp_path / "run", protocol=protocol, trust=True)
     kept = json.loads((tmp_path / "run/evaluation/details/curve.json").read_text())
     assert kept["details"]["curve"]["reconstruction"] >= 0
 
-    said = elbowroom("cascade", str(tmp_path / "run"), "--knots", "3", "--of", "sigmoid")
+    said = elbowroom("cascade", str(tmp_path / "run"), "--trust", "--knots", "3", "--of", "sigmoid")
     assert said.code == 0, said.err
     assert "% away from sigmoid" in said.out and "it is a bound" in said.out
     line = yaml.safe_load(said.out.splitlines()[-1])
     record = json.loads(
-        elbowroom("cascade", str(tmp_path / "run"), "--knots", "3", "--of", "sigmoid", "--json").out
+        elbowroom(
+            "cascade", str(tmp_path / "run"), "--trust", "--knots", "3", "--of", "sigmoid", "--json"
+        ).out
     )
     assert line == {"weighting": record["weighting"]} and record["certificate"]["monotone"]
     load_config(tiny_config(process), {"weighting": record["weighting"]})
-    equal = json.loads(elbowroom("cascade", str(tmp_path / "run"), "--json").out)
+    equal = json.loads(elbowroom("cascade", str(tmp_path / "run"), "--trust", "--json").out)
     assert "shares" not in equal["weighting"] and equal["residual"] is None
-    wrong = elbowroom("cascade", str(tmp_path / "run"), "--of", "nosuch")
+    wrong = elbowroom("cascade", str(tmp_path / "run"), "--trust", "--of", "nosuch")
     assert wrong.code == 2 and "--of: unknown weighting 'nosuch'" in wrong.err
 
 

@@ -9,12 +9,15 @@ import elbowroom as er
 import numpy as np
 import pytest
 import torch
-from elbowroom import ElbowroomError, EvaluationProtocol, details_file, evaluate_run
-from elbowroom.evaluation.shards import Shards
+from elbowroom import ElbowroomError, EvaluationProtocol
+from elbowroom.plugins.evaluation.details import details_file
+from elbowroom.plugins.evaluation.run import evaluate_run
+from elbowroom.plugins.evaluation.shards import Shards
+from elbowroom.plugins.sampling.drawing import Chunks
+from elbowroom.plugins.sampling.write import sample_run
 from elbowroom.plugins.step_costs.tightest import Tightest
-from elbowroom.sampling.drawing import Chunks
-from elbowroom.sampling.write import sample_run
-from elbowroom.training.run import train
+from elbowroom.plugins.training.run import train
+from elbowroom.runs.load import load_run
 
 from tests.helpers.command import elbowroom
 from tests.helpers.tiny_run import tiny_config
@@ -33,7 +36,7 @@ def run(tmp_path):
 
 def levels_of(run, **grid):
     asked = f"sampler.grid={json.dumps({'name': 'tightest', **grid})}"
-    model = er.load_run(run, [asked, "sampler.steps=3"]).model
+    model = load_run(run, [asked, "sampler.steps=3"]).model
     return model.sampler.levels(model).log_snr
 
 
@@ -47,13 +50,6 @@ def test_a_curve_is_there_after_an_evaluation_without_it(run):
     assert "curve" not in json.loads(figures.read_text())["details"]
     for grid in ({"curve": str(figures)}, {"curve": str(kept)}, {}):
         torch.testing.assert_close(levels_of(run, **grid), due, rtol=0, atol=0)
-
-
-def test_a_curve_from_before_it_had_a_file_is_found(run):
-    """An older evaluation has it in figures.json alone."""
-    due = levels_of(run)
-    details_file(run / "evaluation", "curve").unlink()
-    torch.testing.assert_close(levels_of(run), due, rtol=0, atol=0)
 
 
 def test_samples_and_measurements_say_which_curve_was_read(run):
@@ -71,7 +67,7 @@ def test_samples_and_measurements_say_which_curve_was_read(run):
 
 def test_samples_by_another_curve_are_not_gone_on_with(run, tmp_path):
     """The key of kept samples changes with what is in the file, not with its path alone."""
-    model = er.load_run(run, ["sampler.grid=tightest"]).model
+    model = load_run(run, ["sampler.grid=tightest"]).model
     key = Shards(tmp_path, {}).key(Chunks.of(model, 4, None, 0, 4))
     assert key == Shards(tmp_path, {}).key(Chunks.of(model, 4, None, 0, 4))
     evaluate_run(run, (), EvaluationProtocol(metrics=CURVE.metrics, seed=1))

@@ -8,8 +8,8 @@ import elbowroom as er
 import pytest
 import torch
 from elbowroom import DataSpec, Level
-from elbowroom.conformance.oracle import TABLE, every_state
 from elbowroom.contrib.uniform import Uniform
+from elbowroom.plugins.conformance.oracle import TABLE, every_state
 from elbowroom.plugins.schedules.masking import Linear
 from elbowroom.plugins.step_costs.costs import StepCosts
 from elbowroom.plugins.step_costs.tightest import Tightest
@@ -40,7 +40,7 @@ def measured_table(schedule):
     """That of a network, as the metric finds it."""
     model = er.assemble(
         data="toy",
-        process="elbowroom.contrib.uniform:Uniform",
+        process="uniform",
         schedule=schedule,
         denoiser={"name": "dit", "width": 16, "depth": 1},
     )
@@ -83,7 +83,7 @@ def test_a_table_has_at_most_64_levels_and_no_errors():
     """As the guide says: every pair of levels is measured, so they are fewer than asked for."""
     model = er.assemble(
         data="toy",
-        process="elbowroom.contrib.uniform:Uniform",
+        process="uniform",
         denoiser={"name": "dit", "width": 16, "depth": 1},
         sampler={"name": "ancestral", "steps": 4},
     )

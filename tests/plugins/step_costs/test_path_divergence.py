@@ -11,7 +11,7 @@ import itertools
 import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec, Grid, Level, Noise, RealPrediction
-from elbowroom.conformance.oracle import TableOracle, counts_in
+from elbowroom.plugins.conformance.oracle import TableOracle, counts_in
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral

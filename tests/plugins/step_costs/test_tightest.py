@@ -9,16 +9,15 @@ import math
 import pytest
 import torch
 from elbowroom import ElbowroomError, EvenGrid
-from elbowroom.conformance import check_grid
 from elbowroom.contrib.uniform import Uniform
+from elbowroom.plugins.conformance import check_grid
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.masking import Linear
-from elbowroom.plugins.step_costs.costs import StepCosts, coordinate_of, falling, has_price
+from elbowroom.plugins.step_costs.costs import StepCosts, coordinate_of, has_price
 from elbowroom.plugins.step_costs.tightest import Tightest, best_times
 from elbowroom.plugins.step_costs.ways import best_nodes
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.plugins.step_costs.exact_costs import SPEC, masked_costs
 
@@ -98,11 +97,12 @@ def test_a_steps_price_is_linear_in_the_coordinate(process):
 @given(st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 10)), min_size=1, max_size=12))
 def test_a_curve_is_projected_onto_falling_ones(pairs):
     """It does not rise, keeps the weighted mean, and leaves alone what falls already."""
-    values, weight = torch.tensor(pairs, dtype=torch.float64).unbind(1)
-    found = falling(values, weight)
-    assert (found.diff() <= 1e-12).all()
-    assert float(weight @ found) == pytest.approx(float(weight @ values), abs=1e-9)
-    torch.testing.assert_close(falling(found, weight), found)
+    slope, weight = torch.tensor(pairs, dtype=torch.float64).unbind(1)
+    places = torch.arange(len(pairs) + 1).double()
+    found = StepCosts(places, places, slope, weight**-0.5).monotone()
+    assert (found.slope.diff() <= 1e-12).all()
+    assert float(weight @ found.slope) == pytest.approx(float(weight @ slope), abs=1e-9)
+    torch.testing.assert_close(found.monotone().slope, found.slope)
 
 
 def test_conforms_and_reads_what_an_evaluation_wrote(tmp_path):

@@ -13,18 +13,17 @@ from elbowroom import (
     EvaluationProtocol,
     Noise,
     assemble,
-    evaluate_run,
-    load_run,
     named_component,
     resume,
-    sample_run,
     train,
 )
-from elbowroom.conformance import check_dataset
+from elbowroom.plugins.conformance import check_dataset
+from elbowroom.plugins.evaluation.run import evaluate_run
+from elbowroom.plugins.sampling.write import sample_run
 from elbowroom.plugins.text import files
 from elbowroom.plugins.text.dataset import Text
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from elbowroom.runs.load import load_run
+from hypothesis import given, settings, strategies as st
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 VERSE = "the quick brown fox jumps over the lazy dog. " * 60
@@ -126,7 +125,7 @@ def test_an_unknown_character_and_a_wrong_index_are_errors(book):
         data.split("test").take(torch.tensor([-1]))
 
 
-@pytest.mark.parametrize("process", ["masked", "elbowroom.contrib.uniform:Uniform"])
+@pytest.mark.parametrize("process", ["masked", "uniform"])
 def test_a_sequence_model_learns_to_spell(book, process):
     """A small dit over sequences soon beats guessing by frequency, under either process."""
     model = assemble(
@@ -153,17 +152,6 @@ def test_a_sequence_model_learns_to_spell(book, process):
     assert float(torch.stack(draws).mean()) < 0.8 * entropy
     said = data.decode(model.sample(Noise.of(0, 2)).x)
     assert [len(one) for one in said] == [16, 16]
-
-
-def test_the_old_name_of_the_data_set_goes_on(book):
-    """A config that names contrib's class has the same examples as one that says text."""
-    options = {"path": str(book), "length": 16}
-    names = ("elbowroom.contrib.text:Text", "text")
-    old, new = (named_component("dataset", {"name": one, **options}).build() for one in names)
-    assert old.spec.tokens == new.spec.tokens
-    for name in ("train", "test"):
-        index = torch.arange(5)
-        assert torch.equal(old.split(name).take(index).x, new.split(name).take(index).x)
 
 
 # -- folders

@@ -7,10 +7,9 @@ import sys
 import pytest
 import torch
 from elbowroom import ElbowroomError
-from elbowroom.conformance import check_dataset
+from elbowroom.plugins.conformance import check_dataset
 from elbowroom.plugins.text.dataset import Text
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 tokenizers = pytest.importorskip("tokenizers")
 pytestmark = pytest.mark.extra

@@ -6,8 +6,8 @@ import pytest
 import torch
 from elbowroom import Losses, Noise
 from elbowroom.config.sections import load_config
-from elbowroom.conformance import check_time_sampler
 from elbowroom.errors import ConfigError
+from elbowroom.plugins.conformance import check_time_sampler
 from elbowroom.plugins.time_samplers.adaptive import AdaptiveTimes, InformationTimes
 from elbowroom.runs.folder import RunFolder
 

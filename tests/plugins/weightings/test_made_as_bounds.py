@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
-from elbowroom import Level, Losses, Noise, isotonic_projection
-from elbowroom.certificate.certificate import certify
+from elbowroom import Level, Losses, Noise
 from elbowroom.config.sections import load_config
-from elbowroom.conformance import check_weighting
+from elbowroom.plugins.conformance import check_weighting
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
+from elbowroom.plugins.paper.certificate import certify, isotonic_projection
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Cosine
 from elbowroom.plugins.weightings.balanced import Balanced, rising
@@ -20,8 +20,7 @@ from elbowroom.plugins.weightings.paper import Sigmoid
 from elbowroom.plugins.weightings.soft_min_snr import SoftMinSNR
 from elbowroom.plugins.weightings.uncertainty import Uncertainty
 from elbowroom.runs.folder import RunFolder
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.helpers.tiny_run import same, tiny_config, trained_and_cut
 

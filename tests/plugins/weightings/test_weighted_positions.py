@@ -5,19 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom import DataSpec, IncompatibleError, Noise
-from elbowroom.certificate.certificate import certify
-from elbowroom.conformance import check_weighting
 from elbowroom.objective.loss import Objective
+from elbowroom.plugins.conformance import check_weighting
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
+from elbowroom.plugins.paper.certificate import certify
 from elbowroom.plugins.schedules.masking import Cosine
 from elbowroom.plugins.time_samplers.uniform import Stratified
 from elbowroom.plugins.weightings.isotonic import Isotonic
 from elbowroom.plugins.weightings.paper import IDDPM, Elbo, Sigmoid
 from elbowroom.plugins.weightings.positions import Positions
 from elbowroom.plugins.weightings.uncertainty import Uncertainty
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 SPEC = DataSpec((5, 3), levels=4)
 MASKED, GAUSSIAN = Masked().bind(SPEC), Gaussian(predict="v").bind(SPEC)
@@ -60,6 +59,16 @@ def test_the_loss_lies_between_what_the_certificate_says(weights):
     least, most = certify(positions(*weights), Cosine(), MASKED).positions
     assert (given >= least * even * (1 - 1e-5)).all()
     assert (given <= most * even * (1 + 1e-5)).all()
+
+
+@pytest.mark.parametrize("process", [MASKED, GAUSSIAN], ids=["masked", "gaussian"])
+def test_nested_weights_multiply(process):
+    """Positions of positions have the product of both weights, in the loss and certified."""
+    nested, once = positions(1, 2, 3, of=positions(2, 0.5, 0.5)), positions(4, 2, 3)
+    due = losses(once, process).per_example
+    torch.testing.assert_close(losses(nested, process).per_example, due)
+    certified = [certify(one, Cosine(), MASKED).positions for one in (nested, once)]
+    assert certified[0] == pytest.approx(certified[1])
 
 
 def test_the_likelihood_is_reported_without_them():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from elbowroom import Level
-from elbowroom.conformance import check_weighting
+from elbowroom.plugins.conformance import check_weighting
 from my_plugin import MinSNR
 
 

@@ -1,0 +1,11 @@
+"""The doctor: what each plugin registers, its import time, and what is wrong with it."""
+
+from __future__ import annotations
+
+from elbowroom import hookimpl
+
+
+@hookimpl
+def commands() -> dict[str, str]:
+    """Examine the installed plugins."""
+    return {"doctor": "elbowroom.plugins.doctor.command:doctor"}

@@ -1,0 +1,206 @@
+"""``elbowroom evaluate``: the measurements of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from elbowroom.cli import (
+    JSON,
+    Checkpoint,
+    Device,
+    Ema,
+    Features,
+    Metrics,
+    Overrides,
+    Precision,
+    Reference,
+    Run,
+    Samples,
+    SampleSeeds,
+    Seed,
+    Trust,
+    console,
+    number,
+    print_json,
+    progress_display,
+    speaks,
+    table,
+    with_average,
+)
+
+FAILED = 1  # a metric did: what the others say is written all the same
+
+
+def evaluate(
+    run: Run,
+    overrides: Overrides = None,
+    metric: Metrics = None,
+    features: Features = None,
+    reference: Reference = None,
+    samples: Samples = 1000,
+    sample_seeds: SampleSeeds = 1,
+    seed: Seed = 0,
+    checkpoint: Checkpoint = "best",
+    ema: Ema = None,
+    batch_size: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Samples at once. Default: 250.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Default: RUN/evaluation.")
+    ] = None,
+    keep_samples: Annotated[
+        bool, typer.Option("--keep-samples", help="Leave the samples in shards, as safetensors.")
+    ] = False,
+    device: Device = None,
+    precision: Precision = "float32",
+    trust: Trust = False,
+    json: JSON = False,
+) -> None:
+    """Bits/dim, FID, KID, IS and distances to the training examples, each with what it is of.
+
+    Of a run that keeps several averages --ema 0.999,0.9999 evaluates each.
+    Under torchrun the ranks share the work out and say what one process says.
+
+    Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
+    """
+    from elbowroom.runs import check_average
+
+    from .metric import EVALUATION_BATCH
+    from .protocol import EvaluationProtocol
+    from .run import evaluate_run
+
+    protocol = EvaluationProtocol(
+        metrics=tuple(metric or ()),
+        features=features,
+        reference=reference,
+        samples=samples,
+        seed=seed,
+        sample_seeds=sample_seeds,
+        checkpoint=checkpoint,
+        precision=precision,  # type: ignore[arg-type]  # checked there
+    )
+    averages = [None] if ema is None else [one.strip() for one in ema.split(",")]
+    for average in averages[1:]:
+        check_average(run, with_average(overrides, average), trust)
+    with progress_display() as progress:
+        reports = [
+            evaluate_run(
+                run,
+                with_average(overrides, average),
+                protocol,
+                out=out if out is None or len(averages) == 1 else out / f"ema-{average}",
+                batch_size=batch_size or EVALUATION_BATCH,
+                device=device,
+                trust=trust,
+                keep_samples=keep_samples,
+                progress=progress,
+            )
+            for average in averages
+        ]
+    if json and speaks():
+        records = [{"folder": str(report.folder), **report.record} for report in reports]
+        print_json(records[0] if len(records) == 1 else records)
+    elif speaks():
+        for report in reports:
+            _print(report.record)
+            console().print(f"written to {report.folder / 'figures.json'}", markup=False)
+    if any(report.failed for report in reports):
+        raise typer.Exit(FAILED)
+
+
+def _print(record: Mapping[str, Any]) -> None:
+    from rich.text import Text
+
+    out = console()
+    listing = table(
+        "Measurements", "measurement", ">value", ">± se", ">real data", ">knows nothing", "of"
+    )
+    measurements: list[Mapping[str, Any]] = list(record["figures"].values())
+    drawn = drawn_alike([measurement["of"] for measurement in measurements])
+    for name, measurement in record["figures"].items():
+        error, floor = measurement["standard_error"], measurement["floor"]
+        nothing = measurement.get("knows_nothing")
+        listing.add_row(
+            Text(measurement.get("heading") or name),
+            number(measurement["value"]),
+            "" if error is None else f"{error:.2g}",
+            "" if floor is None else f"{floor:.5g}",
+            "" if nothing is None else f"{nothing:.5g}",
+            Text(protocol_words(measurement["of"], said=drawn), style="dim"),
+        )
+    for name, why in record["failed"].items():
+        listing.add_row(Text(name), Text("failed", style="red"), "", "", "", Text(why, style="red"))
+    out.print(listing)
+    common: Mapping[str, Any] = measurements[0]["of"] if measurements else {}
+    calls = record["calls_mean"]
+    words = [f"{common.get('run')}, {common.get('weights')}"] if measurements else []
+    protocol = record["protocol"]
+    count, seeds = protocol["samples"], protocol.get("sample_seeds", 1)
+    words.append(f"seed {protocol['seed']}")
+    if calls is not None:
+        times = f"{seeds} × " if seeds > 1 else ""
+        words.append(f"{times}{count} samples of {calls:.4g} network calls each")
+    out.print(Text(" · ".join([*words, *([protocol_words(drawn)] if drawn else [])])))
+    out.print(Text(error_words(measurements), style="dim"))
+    out.print(
+        Text(
+            "real data: the same measurement with the test split in the samples' place", style="dim"
+        )
+    )
+    for name, measurement in record["figures"].items():
+        if measurement.get("vacuous"):
+            why = "worse than that of a model that knows nothing"
+            out.print(Text.assemble((f"{name} is vacuous: ", "red"), why))
+    for name, reason in record["skipped"].items():
+        out.print(Text.assemble((f"{name} left out: ", "yellow"), reason))
+
+
+def error_words(measurements: Sequence[Mapping[str, Any]]) -> str:
+    """What ``± se`` includes."""
+    of = [measurement["of"] for measurement in measurements]
+    seeds = max((one.get("sample_seeds", 1) for one in of), default=1)
+    samples = f"over {seeds} sample seeds" if seeds > 1 else "for other samples"
+    return (
+        f"± se: standard error of this run's evaluation, {samples} (the reference stays), of "
+        "bits/dim for other examples and noise; other training seeds are not included"
+    )
+
+
+_SAID_ONCE = ("metric", "run", "weights", "seed")
+_IN_HEADINGS = (
+    "data",
+    "features",
+    "features_test_accuracy",
+    "samples",
+    "sample_seeds",
+    "reference",
+)
+_OF_DRAWING = ("sampler", "labels")
+
+
+def drawn_alike(protocols: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How the samples were drawn, where all measurements of samples say the same of it."""
+    of_samples = [of for of in protocols if "sampler" in of]
+    if not of_samples:
+        return {}
+    first, *others = of_samples
+    return {
+        key: first[key]
+        for key in _OF_DRAWING
+        if key in first and all(of.get(key) == first[key] for of in others)
+    }
+
+
+def protocol_words(of: Mapping[str, Any], said: Collection[str] = ()) -> str:
+    """What a measurement is of beside what its heading and ``said`` say, in a line."""
+    words = []
+    for key, value in of.items():
+        if key in (*_SAID_ONCE, *_IN_HEADINGS, *said):
+            continue
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        bare = key in ("against", "split", "sampler", "distance")
+        words.append(shown if bare else f"{key.replace('features_', '').replace('_', ' ')} {shown}")
+    return ", ".join(words)

@@ -1,0 +1,91 @@
+"""Samples of an evaluation that is under way, kept so that a killed one goes on where it was.
+
+    EVALUATION/shards/000000250.safetensors     the chunk that begins with sample number 250
+
+A shard says what it is of (weights, config, seed, labels, chunks, precision, versions) and has the
+sha256 of that and of its tensors. One that is damaged, or of anything else, is drawn again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+from elbowroom.files import replace_file
+from elbowroom.plugins.sampling.drawing import Chunks, Drawn
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from .feature_network import weights_digest
+
+
+@attrs.frozen
+class Shards:
+    """The chunks of an evaluation that were drawn already."""
+
+    folder: Path
+    of: Mapping[str, Any]  # what else the samples depend on: config, precision
+
+    def of_seed(self, seed: int) -> Shards:
+        """The chunks that are drawn with another sample seed."""
+        return attrs.evolve(self, folder=self.folder / f"seed-{seed}")
+
+    def key(self, chunks: Chunks) -> str:
+        """The sha256 of everything that samples are a function of."""
+        device = next((p.device.type for p in chunks.model.parameters()), "cpu")
+        labels = None if chunks.labels is None else chunks.labels.tolist()
+        sampler = chunks.model.sampler
+        depends = {
+            **self.of,
+            "files": {} if sampler is None else dict(sampler.grid.made_from()),
+            "weights": weights_digest(chunks.model),
+            "chunks": [chunks.count, chunks.batch_size, chunks.seed],
+            "labels": labels,
+            "where": [device, torch.__version__, version("elbowroom")],
+        }
+        return hashlib.sha256(json.dumps(depends, sort_keys=True, default=str).encode()).hexdigest()
+
+    def read(self, key: str, first: int) -> Drawn | None:
+        """The chunk that begins with a sample, if it is kept whole and is of ``key``."""
+        try:
+            with safe_open(self._path(first), framework="pt") as file:
+                said = file.metadata() or {}
+                if said.get("key") != key:
+                    return None
+                found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no dict
+            same = said.get("sha256") == _digest(key, found)
+            return Drawn.of_tensors(found) if same and int(found["first"]) == first else None
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError):
+            return None
+
+    def write(self, key: str, chunk: Drawn) -> None:
+        """Keep a chunk, if there is room: without it only a resume takes longer."""
+        tensors = {name: tensor.contiguous() for name, tensor in chunk.tensors().items()}
+        content = save(tensors, {"key": key, "sha256": _digest(key, tensors)})
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self._path(chunk.first), content)
+
+    def clear(self) -> None:
+        """The evaluation is whole: its samples are no longer needed."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _path(self, first: int) -> Path:
+        return self.folder / f"{first:09d}.safetensors"
+
+
+def _digest(key: str, tensors: Mapping[str, Tensor]) -> str:
+    total = hashlib.sha256(key.encode())
+    for name, tensor in sorted(tensors.items()):
+        total.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        total.update(tensor.contiguous().numpy().tobytes())
+    return total.hexdigest()

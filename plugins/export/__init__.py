@@ -1,0 +1,19 @@
+"""Export: writing a run in the format of another library."""
+
+from __future__ import annotations
+
+from elbowroom import Kind, hookimpl
+
+_HERE = "elbowroom.plugins.export"
+
+
+@hookimpl
+def kinds() -> list[Kind]:
+    """Formats of other libraries."""
+    return [Kind("exporter", "exporters", f"{_HERE}.exporter:Exporter", "Export formats")]
+
+
+@hookimpl
+def commands() -> dict[str, str]:
+    """Export a run."""
+    return {"export": f"{_HERE}.command:export"}

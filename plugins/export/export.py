@@ -1,0 +1,47 @@
+"""Exporting a run: what an exporter writes is there whole or not at all."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from elbowroom import ElbowroomError, named_component
+from elbowroom.files import atomic_folder, give_mode_of_new_files
+from elbowroom.registry import trusting
+from elbowroom.runs import load_run
+
+from .exporter import Exporter
+
+
+def export_run(
+    run: str | PathLike[str],
+    to: str | dict[str, Any],
+    out: str | PathLike[str],
+    overrides: Any = (),
+    *,
+    checkpoint: str | int = "best",
+    trust: bool = False,
+) -> Path:
+    """Write a run with its averaged weights as ``to`` says; answers the new folder.
+
+    Code that the run names, and that no override names, is executed only with ``trust``.
+    """
+    from safetensors import SafetensorError
+
+    exporter: Exporter = named_component("exporter", to, path="--to").build()
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ElbowroomError(f"{folder} exists already and is not empty: choose another folder")
+    loaded = load_run(run, overrides, checkpoint, device="cpu", trust=trust)
+    with trusting(trust):
+        config = loaded.folder.config(overrides)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_folder(folder) as aside:
+            exporter.write(loaded, config, aside)
+            give_mode_of_new_files(aside)  # safetensors' own are for their owner alone
+    except (OSError, SafetensorError) as error:  # what a full disk is called by whom
+        words = getattr(error, "strerror", None) or error
+        raise ElbowroomError(f"cannot write {folder}: {words}") from error
+    return folder

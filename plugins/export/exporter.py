@@ -1,0 +1,29 @@
+"""Exporters: a run in a form that another library loads.
+
+An exporter writes into an empty folder; what it writes is there whole or not at all. Which formats
+there are is the plugins' affair.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elbowroom import ElbowroomError
+
+if TYPE_CHECKING:
+    from elbowroom import Config
+    from elbowroom.runs import Loaded
+
+
+class Exporter(ABC):
+    """Writes a run's model for another library."""
+
+    @abstractmethod
+    def write(self, run: Loaded, config: Config, folder: Path) -> None:
+        """Write the model of ``run``, whose config is ``config``, into the empty ``folder``."""
+
+    def push(self, folder: Path, repo: str) -> str:
+        """Publish the folder that was written as ``repo``; answers the name it is loaded by."""
+        raise ElbowroomError(f"--push: {type(self).__name__} writes folders and publishes none")

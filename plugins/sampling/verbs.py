@@ -1,0 +1,48 @@
+"""``elbowroom.sample``: samples as tensors."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import torch
+from elbowroom import Diffusion, load
+from elbowroom.api import with_sampler
+from elbowroom.registry import trusting
+from elbowroom.runs import working
+
+from .drawing import Drawn, Labels, draw
+
+
+def sample(
+    model: Diffusion | str | PathLike[str],
+    count: int = 64,
+    *,
+    labels: Labels = None,
+    seed: int = 0,
+    batch_size: int = 64,
+    device: torch.device | str | None = None,
+    precision: str = "float32",
+    trust: bool = False,
+    **options: Any,
+) -> Drawn:
+    """``count`` samples of a model or of a run; keywords are options of its sampler.
+
+    ``sampler`` takes another one: ``sample(model, 16, sampler="ddim", steps=50)``.
+    Sample number i is the same however many are drawn and however large the batches are. They are
+    drawn on ``device``, or the accelerator the model is on, or what there is; a model comes back
+    from there.
+    """
+    with trusting(trust):  # also for a guide's run
+        model = model if isinstance(model, Diffusion) else load(model, device=device)
+        if options:
+            model = with_sampler(model, options)
+        with working(model, device, precision):
+            chunks = list(draw(model, count, labels, seed, batch_size))
+    told = [chunk.labels for chunk in chunks if chunk.labels is not None]
+    return Drawn(
+        0,
+        torch.cat([chunk.x for chunk in chunks]),
+        torch.cat(told) if told else None,
+        torch.cat([chunk.calls for chunk in chunks]),
+    )

@@ -1,0 +1,249 @@
+"""Drawing samples from a run into files."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+from elbowroom import DataSpec, ElbowroomError, Frame
+from elbowroom.files import write_atomically
+from elbowroom.registry import trusting
+from elbowroom.runs import LONG, Loaded, Ranks, check_precision, load_run, process_group, working
+
+from .drawing import Chunks, Drawn, Labels
+from .picture import has_picture, pixels, save_gif, save_png, tiled
+from .recorder import Recorder
+from .texts import numbered
+
+_FRAMES = 48  # of the animation, and the last one
+_FILE = "samples.npz"
+_SHOWN = 64  # pictures in the grid and in the animation
+_GRID = 600  # pixels: the least width of a grid
+
+
+@attrs.frozen(eq=False)
+class SampleReport:
+    """What ``sample`` did and where everything went."""
+
+    paths: Mapping[str, Path]  # "samples"; "grid" and "animation" of pictures, "texts" of text
+    count: int
+    step: int  # of the checkpoint
+    seconds: float  # of sampling alone
+    calls_mean: float  # network calls a sample
+    calls_most: int
+    used: Mapping[str, Any] = attrs.Factory(dict)  # run, step, ema, sampler, steps, seed, ...
+
+    def record(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        fields = attrs.asdict(self, recurse=False)
+        return {**fields, "paths": {name: str(path) for name, path in self.paths.items()}}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> SampleReport:
+        """What was made JSON data."""
+        paths = {name: Path(path) for name, path in record["paths"].items()}
+        return cls(**{**record, "paths": paths})
+
+
+def sample_run(
+    run: str | PathLike[str],
+    overrides: Any = (),
+    *,
+    count: int = 64,
+    labels: Labels = None,
+    seed: int = 0,
+    batch_size: int = 64,
+    out: str | PathLike[str] | None = None,
+    checkpoint: str | int = "best",
+    device: torch.device | str | None = None,
+    precision: str = "float32",
+    trust: bool = False,
+    overwrite: bool = True,
+    progress: Callable[[int, Frame], None] | None = None,
+) -> SampleReport:
+    """Draw from a run into ``out`` (RUN/samples): samples.npz, and pictures or samples.txt.
+
+    An ``out`` that ends in .npz is one file in ADM's form, which others' evaluations read.
+    Without ``overwrite``, samples that are there already are refused before any is drawn.
+    On ``device``, or what there is; ``precision`` bfloat16 runs the network in it, as in training.
+    Under ``torchrun`` every rank calls this and draws its share; the first writes, all are told.
+    """
+    check_precision(precision)
+    with trusting(trust), process_group(device, LONG) as ranks:  # also for a guide's run
+        loaded = load_run(run, overrides, checkpoint, device=ranks.device)
+        folder = Path(out) if out is not None else loaded.folder.path / "samples"
+        ranks.first(lambda: _made(folder, overwrite))
+        return _into(
+            folder,
+            loaded,
+            ranks,
+            count=count,
+            labels=labels,
+            seed=seed,
+            batch_size=batch_size,
+            precision=precision,
+            progress=progress,
+        )
+
+
+def _made(folder: Path, overwrite: bool) -> None:
+    file = folder if _is_file(folder) else folder / _FILE
+    if not overwrite and file.exists():
+        raise ElbowroomError(
+            f"{file} is there already: --overwrite replaces it, --out is another place"
+        )
+    folder = file.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ElbowroomError(f"cannot make the folder {folder}: {error.strerror}") from error
+
+
+def _into(
+    folder: Path,
+    loaded: Loaded,
+    ranks: Ranks,
+    *,
+    count: int,
+    labels: Labels,
+    seed: int,
+    batch_size: int,
+    precision: str,
+    progress: Callable[[int, Frame], None] | None,
+) -> SampleReport:
+    model, data = loaded.model, loaded.model.process.data
+    shows = has_picture(data.shape)
+    if _is_file(folder) and not shows:
+        raise ElbowroomError(f"--out {folder}: data of shape {data.shape} are no pictures")
+    filmed = shows and not _is_file(folder)
+    film = Recorder(model.process, _SHOWN, _FRAMES) if filmed else None
+    shown: list[float] = []  # seconds spent on drawing, which is not sampling
+
+    def watch(first: int, frame: Frame) -> None:
+        if film is not None and first == 0:
+            began = time.perf_counter()
+            film.show(frame)
+            shown.append(time.perf_counter() - began)
+        if progress is not None:
+            progress(first, frame)
+
+    about: dict[str, Any] = {"seed": seed, "precision": precision}
+    if files := {} if model.sampler is None else dict(model.sampler.grid.made_from()):
+        about["made_from"] = files  # as they are before anything is drawn by them
+    began = time.perf_counter()
+    with working(model, ranks.device, precision):
+        chunks = Chunks.of(model, count, labels, seed, batch_size)
+        firsts = chunks.firsts(ranks.rank, ranks.world)
+        parts = gathered([chunks.draw(first, watch) for first in firsts], ranks)
+    seconds = time.perf_counter() - began - sum(shown)
+    written = ranks.first(lambda: _written(folder, loaded, parts, about, film, seconds).record())
+    return SampleReport.of_record(written)
+
+
+def gathered(mine: Sequence[Drawn], ranks: Ranks) -> list[Drawn]:
+    """The chunks of all ranks in order, on the first; none on the others."""
+    if ranks.world == 1:
+        return list(mine)
+    tensors = {
+        f"{name} {k}": tensor
+        for k, one in enumerate(mine)
+        for name, tensor in one.tensors().items()
+    }
+    parts: list[Drawn] = []
+    for told in ranks.gather_tensors(tensors):
+        for k in range(sum(name.startswith("first ") for name in told)):
+            names = ("first", "x", "calls", "labels")
+            found = {name: told[f"{name} {k}"] for name in names if f"{name} {k}" in told}
+            parts.append(Drawn.of_tensors(found))
+    return parts
+
+
+def _written(
+    folder: Path,
+    loaded: Loaded,
+    parts: Sequence[Drawn],
+    asked: Mapping[str, Any],
+    film: Recorder | None,
+    seconds: float,
+) -> SampleReport:
+    """Write all samples, and pictures of some; what was written."""
+    import numpy as np
+
+    model, data = loaded.model, loaded.model.process.data
+    calls = torch.cat([part.calls for part in parts])
+    mean, most = float(calls.double().mean()), int(calls.max())
+    made = (len(calls), loaded.checkpoint.step, seconds, mean, most, _used(loaded, asked))
+    if _is_file(folder):
+        return SampleReport({"samples": _write_pictures(folder, parts, data)}, *made)
+    x = torch.cat([part.x for part in parts])
+    about: dict[str, Any] = {
+        "seed": asked["seed"],
+        "step": loaded.checkpoint.step,
+        "levels": data.levels,
+        "precision": asked["precision"],
+    }
+    if data.names is not None:
+        about["names"] = data.names
+    if "made_from" in made[-1]:
+        about["made_from"] = made[-1]["made_from"]
+    arrays: dict[str, Any] = {
+        "x": x.numpy().astype(np.min_scalar_type(data.levels - 1)),
+        "calls": calls.numpy(),
+        "about": np.array(json.dumps({**about, "sampler": str(model.sampler)})),
+    }
+    told = [part.labels for part in parts if part.labels is not None]
+    if told:
+        arrays["labels"] = torch.cat(told).numpy()
+    paths = {"samples": folder / _FILE}
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    write_atomically(paths["samples"], content.getvalue())
+    if data.tokens is not None:
+        paths["texts"] = folder / "samples.txt"
+        write_atomically(paths["texts"], numbered(data.texts(x)).encode())
+    if film is not None:
+        captions = _captions(data, arrays.get("labels"))
+        grid = tiled(pixels(x[:_SHOWN], data.levels), captions=captions, least_width=_GRID)
+        paths["grid"] = save_png(grid, folder / "grid.png")
+        pictures = [tiled(painted) for _, painted in film.frames()]
+        paths["animation"] = save_gif(pictures, folder / "reverse.gif")
+    return SampleReport(paths, *made)
+
+
+def _is_file(out: Path) -> bool:
+    return out.suffix == ".npz"
+
+
+def _write_pictures(file: Path, parts: Sequence[Drawn], data: DataSpec) -> Path:
+    """ADM's form: arr_0, uint8 [N, H, W, 3], and arr_1, the labels [N]."""
+    import numpy as np
+
+    arrays = [torch.cat([pixels(part.x, data.levels) for part in parts]).numpy()]
+    told = [part.labels for part in parts if part.labels is not None]
+    content = io.BytesIO()
+    np.savez(content, *arrays, *([torch.cat(told).numpy()] if told else []))
+    write_atomically(file, content.getvalue())
+    return file
+
+
+def _used(loaded: Loaded, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What samples are of, for whoever reads them later."""
+    config, sampler = loaded.parts.config, loaded.model.sampler
+    assert config.sampler is not None and sampler is not None, "samples were drawn"
+    run = {"run": str(loaded.folder.path), "step": loaded.checkpoint.step, "ema": config.train.ema}
+    steps = sampler.count_steps(loaded.model)
+    return {**run, "sampler": config.sampler.name, "steps": steps, **asked}
+
+
+def _captions(data: DataSpec, labels: Sequence[int] | None) -> list[str] | None:
+    """What stands below each picture of the grid: its class, where classes have names."""
+    if data.names is None or labels is None:
+        return None
+    return [data.class_name(int(label)) for label in labels[:_SHOWN]]

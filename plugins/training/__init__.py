@@ -1,0 +1,61 @@
+"""Training: the loop, the section ``train``, optimisers and learning-rate schedules."""
+
+from __future__ import annotations
+
+from elbowroom import Kind, hookimpl
+
+_HERE = "elbowroom.plugins.training"
+
+
+@hookimpl
+def kinds() -> list[Kind]:
+    """What a run is trained with, besides the parts of its model."""
+    return [
+        Kind("optimiser", "optimisers", f"{_HERE}.optimiser:Optimiser", "Optimisers"),
+        Kind(
+            "rate_schedule",
+            "rate_schedules",
+            f"{_HERE}.rate_schedule:RateSchedule",
+            "Learning-rate schedules",
+        ),
+    ]
+
+
+@hookimpl
+def sections() -> dict[str, str]:
+    """How the network is trained."""
+    return {"train": f"{_HERE}.section:Train"}
+
+
+@hookimpl
+def commands() -> dict[str, str]:
+    """Train a model from the command line."""
+    return {"train": f"{_HERE}.command:train"}
+
+
+@hookimpl
+def optimisers() -> dict[str, str]:
+    """``adamw`` is the default."""
+    return {
+        "adamw": f"{_HERE}.optim.adamw:AdamW",
+        "muon": f"{_HERE}.optim.muon:Muon",
+    }
+
+
+@hookimpl
+def rate_schedules() -> dict[str, str]:
+    """``cosine`` is the default."""
+    return {
+        "constant": f"{_HERE}.rates.constant:Constant",
+        "cosine": f"{_HERE}.rates.cosine:Cosine",
+        "warmup-stable-decay": f"{_HERE}.rates.warmup_stable_decay:WarmupStableDecay",
+    }
+
+
+@hookimpl
+def normalisers() -> dict[str, str]:
+    """``batch`` is the default."""
+    return {
+        "batch": "elbowroom.contracts.normaliser:BatchMean",
+        "units": f"{_HERE}.units:UnitMean",
+    }

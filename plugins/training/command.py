@@ -1,0 +1,144 @@
+"""``elbowroom train``: one run, begun or gone on with."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from elbowroom.cli import JSON, Changes, Device, Trust, console, in_detail, print_json
+
+if TYPE_CHECKING:
+    from .loop import RunResult
+
+
+def train(
+    config: Annotated[
+        str | None, typer.Argument(metavar="[CONFIG]", help="A YAML file or a preset's name.")
+    ] = None,
+    overrides: Changes = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="The run's folder, a new one. Default: runs/NAME-TIME."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Go on with a run; train.steps and logging may change."),
+    ] = None,
+    go_on: Annotated[
+        bool,
+        typer.Option("--go-on", help="With --out: a run that has begun there is gone on with."),
+    ] = False,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="With --resume: a run that lost its checkpoints, from 0."),
+    ] = False,
+    device: Device = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OBSERVER", help="A plugin that is not told, like tensorboard."),
+    ] = None,
+    trust: Trust = False,
+    json: JSON = False,
+) -> None:
+    """Train a model. Under torchrun, every rank runs this.
+
+    Example: elbowroom train digits process=gaussian --out runs/gaussian
+    """
+    from elbowroom import ConfigError, load_config
+
+    from . import run
+
+    in_detail()
+    hushed = frozenset(without or ())
+    if resume is not None:
+        if out is not None or go_on:
+            raise ConfigError("--out and --go-on exclude --resume: a run goes on where it is")
+        changes = tuple(([config] if config else []) + (overrides or []))
+        if config and "=" not in config:
+            raise ConfigError(f"--resume takes its config from {resume}: leave {config!r} out")
+        result = run.resume(
+            resume, changes, device=device, without=hushed, trust=trust, restart=restart
+        )
+    else:
+        if trust:
+            raise ConfigError(
+                "--trust is for --resume: code that your own CONFIG names is executed without it"
+            )
+        if go_on and out is None:
+            raise ConfigError("--go-on looks for a run to go on with: say where with --out RUN")
+        if restart:
+            raise ConfigError("--restart is for a run that lost its checkpoints: add --resume RUN")
+        if config is None:
+            raise ConfigError("a CONFIG is missing: a YAML file, a preset's name, or --resume RUN")
+        _warn_of_a_cpu(config, device)
+        folder = out or default_folder(config)
+        result = run.train(
+            load_config(config, tuple(overrides or ())),
+            folder,
+            device=device,
+            without=hushed,
+            go_on=go_on,
+        )
+    _tell(result, json)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
+
+
+def _warn_of_a_cpu(config: str, device: str | None) -> None:
+    """A preset that has a smaller one beside it for CPUs, NAME-cpu, was made for a GPU."""
+    from elbowroom.config import presets
+    from elbowroom.runs import place
+
+    smaller = f"{config}-cpu"
+    if smaller in presets() and place(device).type == "cpu":
+        console(stderr=True).print(
+            f"warning: preset {config} is made for a GPU and this is a CPU, on which it may take "
+            f"weeks: {smaller} is made for one",
+            markup=False,
+        )
+
+
+def default_folder(config: str) -> Path:
+    """runs/NAME-TIME."""
+    return Path("runs") / f"{Path(config).stem}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def _tell(result: RunResult, json: bool) -> None:
+    """Where everything went, and what to do next; on one rank only."""
+    if result.latest is None:
+        return
+    again = f"elbowroom train --resume {shlex.quote(str(result.folder))}"
+    if json:
+        print_json(
+            {
+                "folder": str(result.folder),
+                "step": result.step,
+                "steps": result.steps,
+                "reason": result.reason,
+                "latest": str(result.latest),
+                "best": None if result.best is None else str(result.best),
+                "scalars": dict(result.scalars),
+                "seconds": result.seconds,
+                "failed": dict(result.failed),
+                "resume": None if result.reason == "finished" else again,
+            }
+        )
+        return
+    out = console()
+    lines = [f"run        {result.folder}", f"checkpoint {result.latest}"]
+    if result.best is not None and result.best != result.latest:
+        lines.append(f"best       {result.best}")
+    if result.reason == "finished" and not result.scalars:  # no step was taken
+        lines.append(
+            f"the run has its {result.steps} steps; to train longer: {again} "
+            f"train.steps={2 * result.steps}"
+        )
+    lines += result.remarks
+    if result.reason != "finished":
+        lines.append(f"stopped at step {result.step} of {result.steps}; go on with: {again}")
+    lines += [f"observer {name} failed {how}" for name, how in result.failed.items()]
+    for line in lines:
+        out.print(line, markup=False)

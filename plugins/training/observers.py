@@ -1,0 +1,43 @@
+"""The observing plugins of a run, isolated from it and from each other."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from typing import Any
+
+from elbowroom import RunEvent
+from elbowroom.registry import cause
+
+
+class Observers:
+    """The observing plugins of a run. One that fails is left out, with one warning."""
+
+    def __init__(self, hook: Any = None, without: Collection[str] = ()) -> None:
+        """``hook`` is pluggy's relay; ``without`` names plugins that shall not be told."""
+        self._hook = hook
+        self._without = set(without)
+        self.failed: dict[str, str] = {}  # observer -> where and how
+        self.remarks: list[str] = []  # what they would have the user know
+
+    def tell(self, happened: str, event: RunEvent) -> None:
+        """Call the hook ``happened`` of every observer."""
+        if self._hook is None:
+            return
+        for implementation in reversed(getattr(self._hook, happened).get_hookimpls()):
+            name = implementation.plugin_name
+            if name in self._without or name.rpartition("/")[2] in self._without:
+                continue
+            try:
+                said = implementation.function(**dict.fromkeys(implementation.argnames, event))
+                if isinstance(said, str):
+                    self.remarks.append(said)
+            except (Exception, SystemExit) as error:  # whoever asks to stop uses a signal
+                self._without.add(name)
+                self.failed[name] = f"in {happened} at step {event.step}: {cause(error)}"
+                with warnings.catch_warnings():
+                    warnings.simplefilter("default")  # where warnings are errors it must go on too
+                    warnings.warn(
+                        f"observer {name} failed {self.failed[name]}; the run goes on without it",
+                        stacklevel=2,
+                    )

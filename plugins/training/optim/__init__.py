@@ -1,0 +1,1 @@
+"""Optimisers: AdamW for everything, or Muon for the matrices of hidden layers."""
