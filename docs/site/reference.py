@@ -48,12 +48,11 @@ def on_config(config: Any) -> Any:
     contracts = [{_title(kind): f"reference/contracts/{name}.md"} for name, kind in KINDS.items()]
     rooms = [{title: f"reference/api/{room}.md"} for room, title in TITLES.items()]
     reference += [{"Contracts": contracts}, {"Public names": rooms}]
-    link_sources()
     return config
 
 
-def link_sources() -> None:
-    """Make the package of links to its sources that mkdocstrings reads (``paths``)."""
+def on_startup(**_: Any) -> None:
+    """Link the sources into one package. mkdocstrings resolves ``paths`` in its ``on_config``."""
     package = CORE.parent / "build" / "docs" / "elbowroom"
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
