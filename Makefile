@@ -9,10 +9,12 @@ STAMP := $(VENV)/.installed
 TRACKERS := .venv-trackers
 TRACKERS_STAMP := $(TRACKERS)/.installed
 JOBS ?= 2
+# pip with the versions the tests are run with.
+PIP := -m pip install --quiet -c .ci/constraints.txt
 # One thread a test worker: several workers with several threads each get in each other's way.
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: demo test test-all test-chaos lint types format docs clean
+.PHONY: demo test test-all test-matrix test-chaos lint types format docs clean
 
 demo: $(STAMP)
 	@echo "Four models of 8x8 digits, gaussian and masked noise, each with two weightings, are trained"
@@ -30,9 +32,13 @@ test: lint types
 	$(TEST) -m "not slow"
 
 test-all: $(STAMP) $(TRACKERS_STAMP)
-	$(BIN)/python -m pip install --quiet -e ".[dinov2,hf,ray,submitit,text,trainers]"
+	$(BIN)/python $(PIP) -e ".[dinov2,hf,ray,submitit,text,trainers]"
 	$(TEST) -m "slow or extra"
 	OMP_NUM_THREADS=1 $(TRACKERS)/bin/python -m pytest -m extra tests/plugins/mlflow tests/plugins/wandb
+
+# Oldest and newest dependencies; other Pythons: make test-matrix PYTHONS="3.10 3.13".
+test-matrix:
+	.ci/matrix $(PYTHONS)
 
 # Random kills, damages, full disks and configs: see tests/chaos/__main__.py for its settings.
 test-chaos: $(STAMP)
@@ -51,13 +57,13 @@ format: $(STAMP)
 
 # By -m: with mkdocs' script, $(BIN) is searched first, and $(BIN)/elbowroom is taken for the package.
 docs: $(STAMP)
-	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	$(BIN)/python $(PIP) -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict -f docs/site/mkdocs.yml
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml .ci/constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	$(BIN)/python $(PIP) -e ".[dev]"
 	touch $(STAMP)
 
 # The last line: tests of what cannot be imported would be skipped.
@@ -66,9 +72,9 @@ $(TRACKERS_STAMP): $(STAMP)
 	$(BIN)/python -m venv --without-pip $(TRACKERS)
 	$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
 		> "$$($(TRACKERS)/bin/python -c 'import site; print(site.getsitepackages()[0])')/behind.pth"
-	$(TRACKERS)/bin/python -m pip install --quiet --no-build-isolation -e ".[mlflow,wandb]"
+	$(TRACKERS)/bin/python $(PIP) --no-build-isolation -e ".[mlflow,wandb]"
 	$(TRACKERS)/bin/python -c "import mlflow, wandb"
 	touch $(TRACKERS_STAMP)
 
 clean:
-	rm -rf $(VENV) $(TRACKERS) demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TRACKERS) .venv-matrix demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
