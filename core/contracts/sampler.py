@@ -61,7 +61,9 @@ class Samples:
     """Finished samples."""
 
     x: Tensor  # [B, *shape] integers
-    calls: Tensor  # [B] network calls each took
+    calls: Tensor  # [B] network calls of each sample
+    labels: Tensor | None = None  # [B]
+    first: int = 0  # number of the first sample, in a chunk of a larger set
 
 
 def _a_grid(_: Any, __: Any, value: Any) -> None:

@@ -16,7 +16,7 @@ from ..contracts.adaptive import Adaptive, adaptive_parts
 from ..contracts.guidance import Guidance
 from ..contracts.level import Level
 from ..contracts.process import Process, check_examples
-from ..contracts.sampler import Sampler, Samples
+from ..contracts.sampler import Sampler
 from ..contracts.schedule import Schedule
 from ..contracts.time_sampler import TimeSampler
 from ..errors import DataError
@@ -144,13 +144,6 @@ class Diffusion(nn.Module):
         objective = attrs.evolve(self.objective, times=_FixedTimes(times))
         losses = objective(predict, self.encode(x), Noise.of(seed, len(x), device=x.device))
         return Denoised(*found[0], losses.per_example, losses.elbo)
-
-    @torch.no_grad()
-    def sample(self, noise: Noise, cond: Tensor | None = None) -> Samples:
-        """Integers drawn by the model's sampler."""
-        if self.sampler is None:
-            raise RuntimeError("this model has no sampler: name one in its config")
-        return self.sampler.sample(self, noise, cond)
 
 
 class _FixedTimes(TimeSampler):

@@ -30,7 +30,7 @@ def main() -> None:
     scheduler = DDIMScheduler(prediction_type="v_prediction", clip_sample=False)
 
     def ours() -> None:
-        model.sample(er.Noise.of(0, options.batch), labels)
+        model.sampler.sample(model, er.Noise.of(0, options.batch), labels)
 
     @torch.no_grad()
     def theirs() -> None:

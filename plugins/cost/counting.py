@@ -162,7 +162,7 @@ def count_looks(parts: Parts, samples: int = 4) -> float:
     if not sampler.asks_without_label and sampler.is_guided:  # by a network of its own
         sampler, guided = attrs.evolve(sampler, guidance=1.0), 2
     model = Diffusion(objective, rows, sampler)
-    model.sample(Noise.of(0, samples), _labels(parts, samples))
+    sampler.sample(model, Noise.of(0, samples), _labels(parts, samples))
     return guided * rows.count / samples
 
 

@@ -14,8 +14,14 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import Dataset, Diffusion, ElbowroomError, Frame, IncompatibleError, Noise
-from elbowroom.plugins.sampling.drawing import Chunks, Drawn, evaluating
+from elbowroom import Dataset, Diffusion, ElbowroomError, Frame, IncompatibleError, Noise, Samples
+from elbowroom.plugins.sampling.drawing import (
+    chunk_starts,
+    draw,
+    evaluation_mode,
+    from_tensors,
+    to_tensors,
+)
 from elbowroom.registry import cause
 from elbowroom.runs import Ranks
 from torch import Tensor
@@ -92,21 +98,21 @@ class Measuring:
             raise ElbowroomError("sampler: the config names none, so samples cannot be drawn")
         self.progress("drawing samples", 0, count)
         labels = labels_as_in_data(self.subject.data, count, self.protocol.seed, size)
-        chunks = Chunks.of(self.model, count, labels, self.protocol.seed, size)
-        calls, seen, seconds = self._show_own(chunks)
+        calls, seen, seconds = self._show_own(labels)
         told = self.ranks.agree([calls, seen, seconds])
         return sum(t[0] for t in told) / sum(t[1] for t in told), max(t[2] for t in told)
 
-    def _show_own(self, chunks: Chunks) -> tuple[float, int, float]:
-        """Draw and show the chunks of this rank: network calls, samples, seconds."""
+    def _show_own(self, labels: Tensor | None) -> tuple[float, int, float]:
+        """Draw this rank's chunks and update the metrics: network calls, samples, seconds."""
         assert self.model.sampler is not None
-        firsts = chunks.firsts(*self.subject.part)
+        count, seed, size = self.protocol.samples, self.protocol.seed, self.subject.batch_size
+        firsts = chunk_starts(count, size, *self.subject.part)
         steps = self.model.sampler.count_steps(self.model)
         whole = self._seen_on_the_first()
         to_send: list[Mapping[str, Tensor]] = []
-        key = "" if self.shards is None else self.shards.key(chunks)
+        store = self.shards and self.shards.keyed(self.model, count, labels, seed, size)
         calls, seen, seconds = 0.0, 0, 0.0
-        mine = min(len(firsts) * chunks.batch_size, chunks.count - firsts.start)
+        mine = min(len(firsts) * size, count - firsts.start)
 
         def watch(first: int, frame: Frame) -> None:
             done = first - firsts.start + len(frame.z) * min(frame.step, steps) // steps
@@ -114,24 +120,29 @@ class Measuring:
 
         for name in self.of_samples():
             self._skip(name, firsts.start)
-        for first in firsts:
-            clock = time.perf_counter()
-            chunk = None if self.shards is None else self.shards.read(key, first)
-            if chunk is None:
-                chunk = chunks.draw(first, watch)
-                if self.shards is not None:
-                    self.shards.write(key, chunk)
+        clock = time.perf_counter()
+        for chunk in draw(
+            self.model,
+            count,
+            labels,
+            seed,
+            size,
+            part=self.subject.part,
+            store=store,
+            watch=watch,
+        ):
             seconds += time.perf_counter() - clock
             calls, seen = calls + float(chunk.calls.double().sum()), seen + len(chunk.x)
             for name in self.of_samples():
                 if self.ranks.is_first or name not in whole:
-                    self._show(name, chunk, checked=first > firsts.start)
+                    self._show(name, chunk, checked=chunk.first > firsts.start)
             if whole and not self.ranks.is_first:
-                to_send.append(chunk.tensors())
+                to_send.append(to_tensors(chunk))
             if not self.of_samples() and not whole:
                 break
             self.progress("drawing samples", seen, mine)
-        for chunk in self._sent(chunks, to_send) if whole else ():
+            clock = time.perf_counter()
+        for chunk in self._sent(to_send) if whole else ():
             for name in [name for name in self.of_samples() if name in whole]:
                 self._show(name, chunk, checked=True)
         return calls, seen, seconds
@@ -141,15 +152,16 @@ class Measuring:
         several = self.ranks.world > 1
         return [name for name, one in self.of_samples().items() if several and not one.merges]
 
-    def _sent(self, chunks: Chunks, mine: Sequence[Mapping[str, Tensor]]) -> Iterator[Drawn]:
+    def _sent(self, mine: Sequence[Mapping[str, Tensor]]) -> Iterator[Samples]:
         """The chunks of all other ranks in order, on the first; every rank must ask for all."""
-        for rank in range(1, self.ranks.world):
-            for k in range(len(chunks.firsts(rank, self.ranks.world))):
+        count, size, world = self.protocol.samples, self.subject.batch_size, self.ranks.world
+        for rank in range(1, world):
+            for k in range(len(chunk_starts(count, size, rank, world))):
                 told = self.ranks.gather_tensors(mine[k] if rank == self.ranks.rank else {})
                 if self.ranks.is_first:
-                    yield Drawn.of_tensors(told[rank])
+                    yield from_tensors(told[rank])
 
-    def _show(self, name: str, chunk: Drawn, *, checked: bool) -> None:
+    def _show(self, name: str, chunk: Samples, *, checked: bool) -> None:
         with (  # one that changes the samples spoils the others' measurements: it is raised
             nullcontext() if checked else untouched(self.metrics[name], chunk.x),
             self._on_its_own(name),
@@ -176,7 +188,7 @@ class Measuring:
     def _merge(self, name: str, metric: Metric) -> None:
         """Every rank must call; one in which the metric failed has nothing to give."""
         mine: Mapping[str, Tensor] | None = None
-        with self._on_its_own(name), evaluating(self.model):
+        with self._on_its_own(name), evaluation_mode(self.model):
             mine = None if name in self.failed else metric.state()
         states = self.ranks.gather_tensors(mine or {})
         with self._on_its_own(name):
@@ -190,7 +202,7 @@ class Measuring:
             if name in self.failed:
                 continue
             self.progress(f"computing {name}", k, len(self.metrics))
-            with self._on_its_own(name), evaluating(self.model):
+            with self._on_its_own(name), evaluation_mode(self.model):
                 answer = check_measurements(metric, metric.compute())
                 if (more := metric.details()) is not None:
                     self.details[name] = more

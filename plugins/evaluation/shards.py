@@ -19,8 +19,9 @@ from typing import Any
 
 import attrs
 import torch
+from elbowroom import Diffusion, Samples
 from elbowroom.files import replace_file
-from elbowroom.plugins.sampling.drawing import Chunks, Drawn
+from elbowroom.plugins.sampling.drawing import from_tensors, to_tensors
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -34,43 +35,46 @@ class Shards:
 
     folder: Path
     of: Mapping[str, Any]  # what else the samples depend on: config, precision
+    key: str = ""  # sha256 of everything the samples are a function of
 
     def of_seed(self, seed: int) -> Shards:
         """The chunks that are drawn with another sample seed."""
         return attrs.evolve(self, folder=self.folder / f"seed-{seed}")
 
-    def key(self, chunks: Chunks) -> str:
-        """The sha256 of everything that samples are a function of."""
-        device = next((p.device.type for p in chunks.model.parameters()), "cpu")
-        labels = None if chunks.labels is None else chunks.labels.tolist()
-        sampler = chunks.model.sampler
+    def keyed(
+        self, model: Diffusion, count: int, labels: Tensor | None, seed: int, batch_size: int
+    ) -> Shards:
+        """Return the same shards with the key of these samples."""
+        device = next((p.device.type for p in model.parameters()), "cpu")
+        sampler = model.sampler
         depends = {
             **self.of,
             "files": {} if sampler is None else dict(sampler.grid.made_from()),
-            "weights": weights_digest(chunks.model),
-            "chunks": [chunks.count, chunks.batch_size, chunks.seed],
-            "labels": labels,
+            "weights": weights_digest(model),
+            "chunks": [count, batch_size, seed],
+            "labels": None if labels is None else labels.tolist(),
             "where": [device, torch.__version__, version("elbowroom")],
         }
-        return hashlib.sha256(json.dumps(depends, sort_keys=True, default=str).encode()).hexdigest()
+        words = json.dumps(depends, sort_keys=True, default=str)
+        return attrs.evolve(self, key=hashlib.sha256(words.encode()).hexdigest())
 
-    def read(self, key: str, first: int) -> Drawn | None:
-        """The chunk that begins with a sample, if it is kept whole and is of ``key``."""
+    def read(self, first: int) -> Samples | None:
+        """Return the chunk that starts at a number, if it is intact and has this key."""
         try:
             with safe_open(self._path(first), framework="pt") as file:
                 said = file.metadata() or {}
-                if said.get("key") != key:
+                if said.get("key") != self.key:
                     return None
                 found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no dict
-            same = said.get("sha256") == _digest(key, found)
-            return Drawn.of_tensors(found) if same and int(found["first"]) == first else None
+            same = said.get("sha256") == _digest(self.key, found)
+            return from_tensors(found) if same and int(found["first"]) == first else None
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError):
             return None
 
-    def write(self, key: str, chunk: Drawn) -> None:
+    def write(self, chunk: Samples) -> None:
         """Keep a chunk, if there is room: without it only a resume takes longer."""
-        tensors = {name: tensor.contiguous() for name, tensor in chunk.tensors().items()}
-        content = save(tensors, {"key": key, "sha256": _digest(key, tensors)})
+        tensors = {name: tensor.contiguous() for name, tensor in to_tensors(chunk).items()}
+        content = save(tensors, {"key": self.key, "sha256": _digest(self.key, tensors)})
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             replace_file(self._path(chunk.first), content)

@@ -9,7 +9,7 @@ import attrs
 import torch
 from elbowroom import ConfigError, Diffusion, load, parts_of
 from elbowroom.api import as_dataset
-from elbowroom.plugins.sampling.drawing import evaluating
+from elbowroom.plugins.sampling.drawing import evaluation_mode
 from elbowroom.registry import trusting
 
 from .evaluation import Evaluation, evaluate as evaluate_model
@@ -39,5 +39,5 @@ def evaluate(
         known = ", ".join(field.name for field in attrs.fields(EvaluationProtocol))
         raise ConfigError(f"{error.args[0]}; evaluate takes {known}") from error
     data = parts_of(model).dataset() if data is None else as_dataset(data)
-    with trusting(trust), evaluating(model):
+    with trusting(trust), evaluation_mode(model):
         return evaluate_model(model, data, asked, batch_size=batch_size, device=device)

@@ -1,55 +1,47 @@
 """Drawing samples from a model.
 
-Samples are drawn in chunks; the noise of a sample is keyed by its number, so neither the chunks
-nor how many are drawn changes any of them. Chunks need nothing of each other: ranks share them out,
-one after the other, and each is the very chunk that one process draws.
+:func:`draw` is the only function that draws: the command ``sample``, :func:`elbowroom.sample`,
+metrics, previews of training and the exported pipeline call it.
+
+Samples are drawn in chunks of ``batch_size``. The noise of a sample is keyed by its number, so
+neither the size of the chunks nor the number of samples changes a sample, and ranks can draw
+different chunks of one set.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, nullcontext
+from typing import Protocol
 
-import attrs
 import torch
-from elbowroom import DataSpec, Diffusion, ElbowroomError, Frame, Noise
+from elbowroom import DataSpec, Diffusion, ElbowroomError, Frame, Noise, Sampler, Samples
 from elbowroom.config import check_integer
+from elbowroom.objective import ends_of
 from elbowroom.plugins.conformance.component_checks import check_begun, check_ended, listening
 from torch import Tensor
 
-from .trained_levels import warn_beyond
-
 Labels = int | str | Sequence[int | str] | Tensor | None
-"""One class for all, one for each sample, or None: every class in turn where there are classes.
+"""One class for all samples, or several that are repeated; None: all classes, repeated.
 
-A class is a label, or a name of the data's."""
-
-
-@attrs.frozen(eq=False)
-class Drawn:
-    """A chunk of finished samples."""
-
-    first: int  # the number of the first of them
-    x: Tensor  # [B, *shape] integers, on the CPU
-    labels: Tensor | None  # [B]
-    calls: Tensor  # [B] network calls each took
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The same as tensors by name, in little room: to be sent or kept."""
-        labels = {} if self.labels is None else {"labels": self.labels}
-        small = torch.uint8 if self.x.numel() and 0 <= self.x.min() <= self.x.max() < 256 else None
-        x = self.x.to(small or self.x.dtype)
-        return {"first": torch.tensor(self.first), "x": x, "calls": self.calls, **labels}
-
-    @classmethod
-    def of_tensors(cls, found: Mapping[str, Tensor]) -> Drawn:
-        """The chunk that was made tensors."""
-        return cls(int(found["first"]), found["x"].long(), found.get("labels"), found["calls"])
-
+A class is a label or a class name of the data."""
 
 Watch = Callable[[int, Frame], None]
-"""(the number of a chunk's first sample, a frame of the chunk)"""
+"""(number of the chunk's first sample, a frame of the chunk)"""
+
+
+class SampleStore(Protocol):
+    """Keeps chunks of samples."""
+
+    def read(self, first: int) -> Samples | None:
+        """Return the chunk that starts at sample number ``first``; None if it is not there."""
+
+    def write(self, chunk: Samples) -> None:
+        """Add a chunk."""
+
+
+_TOLERANCE = 1e-3  # of log-SNR
 
 
 def draw(
@@ -59,100 +51,113 @@ def draw(
     seed: int = 0,
     batch_size: int = 64,
     *,
+    step: int = 0,
+    part: tuple[int, int] = (0, 1),
+    store: SampleStore | None = None,
     watch: Watch | None = None,
-) -> Iterator[Drawn]:
-    """``count`` samples by the model's sampler, ``batch_size`` at a time.
+) -> Iterator[Samples]:
+    """Draw ``count`` samples with the model's sampler, ``batch_size`` at a time.
 
-    ``watch(first, frame)`` is shown every frame of every chunk as it passes.
+    Args:
+        model: The model; its sampler, weights and device are used as they are.
+        count: The number of samples.
+        labels: Their classes.
+        seed: Key of the noise.
+        batch_size: The samples per chunk. Does not change any sample.
+        step: Second key of the noise. Previews during training use their own.
+        part: (rank, number of ranks): draw only the chunks of this rank.
+        store: Chunks drawn earlier, which are not drawn again; new chunks are added to it.
+        watch: Called with every frame of every chunk.
+
+    Returns:
+        An iterator over the chunks, on the CPU. Arguments are checked before it is returned.
     """
-    chunks = Chunks.of(model, count, labels, seed, batch_size)
-    for first in chunks.firsts():
-        yield chunks.draw(first, watch)
+    if model.sampler is None:
+        raise ElbowroomError("sampler: missing. Name one in the config, e.g. sampler: ancestral")
+    check_integer("count", count, 1)
+    check_integer("batch_size", batch_size, 1)
+    check_integer("seed", seed, 0)
+    classes = labels_of(model, count, labels)
+    _warn_of_untrained_levels(model, model.sampler)
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
 
+    def chunks() -> Iterator[Samples]:
+        check = True
+        for first in chunk_starts(count, batch_size, *part):
+            chunk = None if store is None else store.read(first)
+            if chunk is None:
+                numbers = torch.arange(first, min(first + batch_size, count))
+                noise = Noise(seed, numbers.to(device), count, step)
+                chosen = None if classes is None else classes[numbers]
+                chunk = draw_chunk(model, noise, chosen, first, watch, check=check)
+                check = False
+                if store is not None:
+                    store.write(chunk)
+            yield chunk
 
-@attrs.define(eq=False)
-class Chunks:
-    """So many samples of a model, drawn chunk by chunk in any order."""
-
-    model: Diffusion
-    count: int
-    labels: Tensor | None  # [count]
-    seed: int
-    batch_size: int
-    _checked: bool = attrs.field(default=False, init=False)
-
-    @classmethod
-    def of(cls, model: Diffusion, count: int, labels: Labels, seed: int, batch_size: int) -> Chunks:
-        """What cannot be drawn is refused here."""
-        if model.sampler is None:
-            raise ElbowroomError("sampler: this model has none, name one in its config")
-        check_integer("count", count, 1)
-        check_integer("batch_size", batch_size, 1)
-        check_integer("seed", seed, 0)
-        told = labels_of(model, count, labels)
-        warn_beyond(model)
-        return cls(model, count, told, seed, batch_size)
-
-    def firsts(self, rank: int = 0, world: int = 1) -> range:
-        """The number of the first sample of each chunk that is a rank's: some in a row."""
-        total = -(-self.count // self.batch_size)
-        begin, end = (-(-r * total // world) * self.batch_size for r in (rank, rank + 1))
-        return range(begin, min(end, self.count), self.batch_size)
-
-    def draw(self, first: int, watch: Watch | None = None) -> Drawn:
-        """The chunk that begins with sample number ``first``."""
-        device = next((p.device for p in self.model.parameters()), torch.device("cpu"))
-        numbers = torch.arange(first, min(first + self.batch_size, self.count))
-        told = None if self.labels is None else self.labels[numbers]
-        cond = None if told is None else told.to(device)
-        noise = Noise(self.seed, numbers.to(device), self.count)
-        # the first answers are looked at; looking at all would make the device wait
-        walk = _walk if self._checked else _first_walk
-        with evaluating(self.model):
-            frame = walk(self.model, noise, cond, first, watch)
-        self._checked = True
-        assert frame.x is not None, "the last frame must be finished"
-        assert frame.calls is not None, "the last frame must say what it took"
-        return Drawn(first, frame.x.cpu(), told, frame.calls.cpu())
+    return chunks()
 
 
 @torch.no_grad()
-def _walk(
+def draw_chunk(
     model: Diffusion,
     noise: Noise,
-    cond: Tensor | None,
+    labels: Tensor | None,
     first: int,
     watch: Watch | None,
-) -> Frame:
-    assert model.sampler is not None
-    frame: Any = None
-    for frame in model.sampler.frames(model, noise, cond):
-        if watch is not None:
-            watch(first, frame)
-    return frame  # type: ignore[no-any-return]  # None if there was none: the first walk says so
+    *,
+    check: bool,
+) -> Samples:
+    """Draw one sample for each row of ``noise`` [B], with ``labels`` [B].
+
+    With ``check`` the first network output and both ends of the trajectory are checked. Checking
+    every chunk would synchronise with the device more often.
+    """
+    sampler, frame = model.sampler, None
+    assert sampler is not None, "checked by draw"
+    cond = None if labels is None else labels.to(noise.device)
+    with evaluation_mode(model), listening(model) if check else nullcontext():
+        for number, frame in enumerate(sampler.frames(model, noise, cond)):
+            if check and number == 0:
+                check_begun(sampler, frame, len(noise), model.process)
+            if watch is not None:
+                watch(first, frame)
+    if check:
+        frame = check_ended(sampler, frame, len(noise), model.process.data)
+    assert frame is not None and frame.x is not None and frame.calls is not None, "not finished"
+    return Samples(frame.x.cpu(), frame.calls.cpu(), labels, first)
 
 
-def _first_walk(
-    model: Diffusion,
-    noise: Noise,
-    cond: Tensor | None,
-    first: int,
-    watch: Watch | None,
-) -> Frame:
-    """The same, with the first answer of the network and both ends of the path checked."""
-    sampler = model.sampler
-    assert sampler is not None
-    seen: list[Frame] = []
+def chunk_starts(count: int, batch_size: int, rank: int = 0, world: int = 1) -> range:
+    """First sample numbers of the consecutive chunks that a rank draws."""
+    total = -(-count // batch_size)
+    begin, end = (-(-r * total // world) * batch_size for r in (rank, rank + 1))
+    return range(begin, min(end, count), batch_size)
 
-    def look(start: int, frame: Frame) -> None:
-        if not seen:
-            seen.append(check_begun(sampler, frame, len(noise), model.process))
-        if watch is not None:
-            watch(start, frame)
 
-    with listening(model):
-        last = _walk(model, noise, cond, first, look)
-    return check_ended(sampler, last, len(noise), model.process.data)
+def join(chunks: Sequence[Samples]) -> Samples:
+    """All chunks as one."""
+    labels = [chunk.labels for chunk in chunks if chunk.labels is not None]
+    return Samples(
+        torch.cat([chunk.x for chunk in chunks]),
+        torch.cat([chunk.calls for chunk in chunks]),
+        torch.cat(labels) if labels else None,
+        chunks[0].first,
+    )
+
+
+def to_tensors(chunk: Samples) -> dict[str, Tensor]:
+    """A chunk as named tensors, x as uint8 if it fits; see :func:`from_tensors`."""
+    labels = {} if chunk.labels is None else {"labels": chunk.labels}
+    fits = chunk.x.numel() and 0 <= chunk.x.min() <= chunk.x.max() < 256
+    x = chunk.x.to(torch.uint8) if fits else chunk.x
+    return {"first": torch.tensor(chunk.first), "x": x, "calls": chunk.calls, **labels}
+
+
+def from_tensors(tensors: Mapping[str, Tensor]) -> Samples:
+    """Inverse of :func:`to_tensors`."""
+    x, calls, labels = tensors["x"].long(), tensors["calls"], tensors.get("labels")
+    return Samples(x, calls, labels, int(tensors["first"]))
 
 
 def labels_of(model: Diffusion, count: int, labels: Labels) -> Tensor | None:
@@ -160,18 +165,18 @@ def labels_of(model: Diffusion, count: int, labels: Labels) -> Tensor | None:
     classes = model.process.signature().classes
     if classes is None:
         if labels is not None:
-            raise ElbowroomError("labels were given, and this model's data has none")
+            raise ElbowroomError("labels were given, but the model's data has no classes")
         return None
     if labels is None:
         return torch.arange(count) % classes
-    given = _numbers(model.process.data, labels)
+    given = _label_numbers(model.process.data, labels)
     if not 0 < len(given) <= count:
         raise ElbowroomError(f"{len(given)} labels were given for {count} samples")
     return given[torch.arange(count) % len(given)]
 
 
-def _numbers(data: DataSpec, labels: int | str | Sequence[int | str] | Tensor) -> Tensor:
-    """Labels and names as labels, each one that there is."""
+def _label_numbers(data: DataSpec, labels: int | str | Sequence[int | str] | Tensor) -> Tensor:
+    """Labels and class names as labels."""
     if not isinstance(labels, str | Sequence):
         try:
             labels = torch.as_tensor(labels).reshape(-1).tolist()
@@ -181,9 +186,25 @@ def _numbers(data: DataSpec, labels: int | str | Sequence[int | str] | Tensor) -
     return torch.tensor([data.label_of(one) for one in given], dtype=torch.int64)
 
 
+def _warn_of_untrained_levels(model: Diffusion, sampler: Sampler) -> None:
+    """Warn if the sampler's levels exceed those the network was trained on."""
+    if not model.process.signature().needs_level:
+        return
+    used = sampler.levels(model).log_snr
+    used = used[used.isfinite()]
+    least, most = float(used.min()), float(used.max())
+    low, high = model.trained_ends or ends_of(model.schedule)
+    if least < low - _TOLERANCE or most > high + _TOLERANCE:
+        warnings.warn(
+            f"the sampler uses log-SNR {least:.4g} to {most:.4g}, but the network was trained on "
+            f"{low:.4g} to {high:.4g}: outside this range its output is untrained",
+            stacklevel=3,
+        )
+
+
 @contextmanager
-def evaluating(model: Diffusion) -> Iterator[None]:
-    """The model without dropout; each part is as it was afterwards."""
+def evaluation_mode(model: Diffusion) -> Iterator[None]:
+    """Switch dropout off; restore the mode of every module afterwards."""
     before = {module: module.training for module in model.modules()}
     model.eval()
     try:

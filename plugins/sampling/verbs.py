@@ -6,12 +6,12 @@ from os import PathLike
 from typing import Any
 
 import torch
-from elbowroom import Diffusion, load
+from elbowroom import Diffusion, Samples, load
 from elbowroom.api import with_sampler
 from elbowroom.registry import trusting
 from elbowroom.runs import working
 
-from .drawing import Drawn, Labels, draw
+from .drawing import Labels, draw, join
 
 
 def sample(
@@ -25,7 +25,7 @@ def sample(
     precision: str = "float32",
     trust: bool = False,
     **options: Any,
-) -> Drawn:
+) -> Samples:
     """``count`` samples of a model or of a run; keywords are options of its sampler.
 
     ``sampler`` takes another one: ``sample(model, 16, sampler="ddim", steps=50)``.
@@ -38,11 +38,4 @@ def sample(
         if options:
             model = with_sampler(model, options)
         with working(model, device, precision):
-            chunks = list(draw(model, count, labels, seed, batch_size))
-    told = [chunk.labels for chunk in chunks if chunk.labels is not None]
-    return Drawn(
-        0,
-        torch.cat([chunk.x for chunk in chunks]),
-        torch.cat(told) if told else None,
-        torch.cat([chunk.calls for chunk in chunks]),
-    )
+            return join(list(draw(model, count, labels, seed, batch_size)))

@@ -12,12 +12,12 @@ from typing import Any
 
 import attrs
 import torch
-from elbowroom import DataSpec, ElbowroomError, Frame
+from elbowroom import DataSpec, ElbowroomError, Frame, Samples
 from elbowroom.files import write_atomically
 from elbowroom.registry import trusting
 from elbowroom.runs import LONG, Loaded, Ranks, check_precision, load_run, process_group, working
 
-from .drawing import Chunks, Drawn, Labels
+from .drawing import Labels, draw, from_tensors, join, to_tensors
 from .picture import has_picture, pixels, save_gif, save_png, tiled
 from .recorder import Recorder
 from .texts import numbered
@@ -138,37 +138,29 @@ def _into(
     if files := {} if model.sampler is None else dict(model.sampler.grid.made_from()):
         about["made_from"] = files  # as they are before anything is drawn by them
     began = time.perf_counter()
+    part = (ranks.rank, ranks.world)
     with working(model, ranks.device, precision):
-        chunks = Chunks.of(model, count, labels, seed, batch_size)
-        firsts = chunks.firsts(ranks.rank, ranks.world)
-        parts = gathered([chunks.draw(first, watch) for first in firsts], ranks)
+        mine = list(draw(model, count, labels, seed, batch_size, part=part, watch=watch))
+        found = gathered(mine, ranks)
     seconds = time.perf_counter() - began - sum(shown)
-    written = ranks.first(lambda: _written(folder, loaded, parts, about, film, seconds).record())
+    written = ranks.first(
+        lambda: _written(folder, loaded, join(found), about, film, seconds).record()
+    )
     return SampleReport.of_record(written)
 
 
-def gathered(mine: Sequence[Drawn], ranks: Ranks) -> list[Drawn]:
-    """The chunks of all ranks in order, on the first; none on the others."""
+def gathered(mine: Sequence[Samples], ranks: Ranks) -> list[Samples]:
+    """The samples of all ranks in order, on the first rank; an empty list on the others."""
     if ranks.world == 1:
         return list(mine)
-    tensors = {
-        f"{name} {k}": tensor
-        for k, one in enumerate(mine)
-        for name, tensor in one.tensors().items()
-    }
-    parts: list[Drawn] = []
-    for told in ranks.gather_tensors(tensors):
-        for k in range(sum(name.startswith("first ") for name in told)):
-            names = ("first", "x", "calls", "labels")
-            found = {name: told[f"{name} {k}"] for name in names if f"{name} {k}" in told}
-            parts.append(Drawn.of_tensors(found))
-    return parts
+    parts = ranks.gather_tensors(to_tensors(join(mine)) if mine else {})
+    return [from_tensors(part) for part in parts if part]
 
 
 def _written(
     folder: Path,
     loaded: Loaded,
-    parts: Sequence[Drawn],
+    drawn: Samples,
     asked: Mapping[str, Any],
     film: Recorder | None,
     seconds: float,
@@ -177,12 +169,11 @@ def _written(
     import numpy as np
 
     model, data = loaded.model, loaded.model.process.data
-    calls = torch.cat([part.calls for part in parts])
+    x, calls, labels = drawn.x, drawn.calls, drawn.labels
     mean, most = float(calls.double().mean()), int(calls.max())
     made = (len(calls), loaded.checkpoint.step, seconds, mean, most, _used(loaded, asked))
     if _is_file(folder):
-        return SampleReport({"samples": _write_pictures(folder, parts, data)}, *made)
-    x = torch.cat([part.x for part in parts])
+        return SampleReport({"samples": _write_images(folder, drawn, data)}, *made)
     about: dict[str, Any] = {
         "seed": asked["seed"],
         "step": loaded.checkpoint.step,
@@ -198,9 +189,8 @@ def _written(
         "calls": calls.numpy(),
         "about": np.array(json.dumps({**about, "sampler": str(model.sampler)})),
     }
-    told = [part.labels for part in parts if part.labels is not None]
-    if told:
-        arrays["labels"] = torch.cat(told).numpy()
+    if labels is not None:
+        arrays["labels"] = labels.numpy()
     paths = {"samples": folder / _FILE}
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
@@ -221,14 +211,15 @@ def _is_file(out: Path) -> bool:
     return out.suffix == ".npz"
 
 
-def _write_pictures(file: Path, parts: Sequence[Drawn], data: DataSpec) -> Path:
+def _write_images(file: Path, drawn: Samples, data: DataSpec) -> Path:
     """ADM's form: arr_0, uint8 [N, H, W, 3], and arr_1, the labels [N]."""
     import numpy as np
 
-    arrays = [torch.cat([pixels(part.x, data.levels) for part in parts]).numpy()]
-    told = [part.labels for part in parts if part.labels is not None]
+    arrays = [pixels(drawn.x, data.levels).numpy()]
+    if drawn.labels is not None:
+        arrays.append(drawn.labels.numpy())
     content = io.BytesIO()
-    np.savez(content, *arrays, *([torch.cat(told).numpy()] if told else []))
+    np.savez(content, *arrays)
     write_atomically(file, content.getvalue())
     return file
 

@@ -314,7 +314,7 @@ class _Run:
         with self.training.ema.applied():
             if len(split) and model.process.has_likelihood:
                 measurements = validate(model, split, ranks, _batch_of_rank(self.options, ranks))
-            samples = shown(model, ranks)
+            samples = shown(model)
         model.train()
         self.scalars |= measurements
         self.write(measurements)

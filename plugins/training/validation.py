@@ -12,8 +12,9 @@ import math
 from typing import Any
 
 import torch
-from elbowroom import Diffusion, Noise, Split
+from elbowroom import Diffusion, Split
 from elbowroom.plugins.evaluation.looks import Looks, freed, standard_error
+from elbowroom.plugins.sampling.drawing import draw
 from elbowroom.plugins.sampling.picture import has_picture, pixels, tiled
 from elbowroom.runs import VALIDATION, Ranks
 
@@ -51,17 +52,12 @@ def validate(
     }
 
 
-@torch.no_grad()
-def shown(model: Diffusion, ranks: Ranks, count: int = 16) -> dict[str, dict[str, Any]]:
+def shown(model: Diffusion, count: int = 16) -> dict[str, dict[str, Any]]:
     """``samples`` among the ``images``, a grid of the model's own, or among the ``texts``."""
     data = model.process.data
     if model.sampler is None or not (data.tokens or has_picture(data.shape)):
         return {}
-    noise = Noise.of(_SEED, count, step=_STEP, device=ranks.device)
-    cond = None
-    if data.classes is not None:
-        cond = torch.arange(count, device=ranks.device) % data.classes
-    x = model.sample(noise, cond).x
+    x = next(draw(model, count, seed=_SEED, batch_size=count, step=_STEP)).x
     if data.tokens is not None:
         return {"texts": {"samples": data.texts(x)}}
     captions = None

@@ -215,11 +215,11 @@ def test_bfloat16_is_for_the_network_alone_and_for_the_time_it_is_asked_for(devi
     model.denoiser = Telling()
     with working(model, device, "bfloat16"):
         assert not torch.is_autocast_enabled(torch.device(device).type)
-        model.sample(Noise.of(0, 2, device=device), torch.arange(2, device=device))
+        model.sampler.sample(model, Noise.of(0, 2, device=device), torch.arange(2, device=device))
     assert model.denoiser.said and all(model.denoiser.said)
     assert "forward" not in vars(model.denoiser)
     with working(model, device):
-        model.sample(Noise.of(0, 2, device=device), torch.arange(2, device=device))
+        model.sampler.sample(model, Noise.of(0, 2, device=device), torch.arange(2, device=device))
     assert not model.denoiser.said[-1]
 
 

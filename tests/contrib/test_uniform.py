@@ -237,7 +237,7 @@ def test_it_needs_no_entry_point():
     model.eval()
     nats = model.bound(x, y, Noise.of(1, 6)).nats.mean()  # a fresh network says nothing
     assert float(nats) == pytest.approx(64 * math.log(17), rel=0.25)
-    drawn = model.sample(Noise.of(0, 3), torch.arange(3)).x
+    drawn = model.sampler.sample(model, Noise.of(0, 3), torch.arange(3)).x
     assert drawn.shape == (3, 8, 8, 1)
     assert 0 <= int(drawn.min()) <= int(drawn.max()) <= 16
 

@@ -81,7 +81,7 @@ def test_guided_samples_have_the_guided_law(scale):
     denoiser = Labelled()
     model = masked(denoiser, Ancestral(8, guidance=scale))
     cond = torch.full((2000,), 1)
-    x = model.sample(Noise.of(0, 2000), cond).x
+    x = model.sampler.sample(model, Noise.of(0, 2000), cond).x
     labelled, free = denoiser.table.weight[1], denoiser.table.weight[CLASSES]
     law = (free + scale * (labelled - free)).softmax(0)
     share = torch.bincount(x.flatten(), minlength=STATES) / x.numel()
@@ -92,14 +92,17 @@ def test_guidance_one_is_the_model_itself():
     """Guidance 1 neither changes samples nor asks for the null label."""
     denoiser = Labelled(rows=CLASSES)  # it has no null label to ask for
     model = masked(denoiser, Ancestral(8, guidance=1.0))
-    assert model.sample(Noise.of(0, 5), torch.tensor([0, 1, 2, 0, 1])).x.shape == (5, 6)
+    assert model.sampler.sample(model, Noise.of(0, 5), torch.tensor([0, 1, 2, 0, 1])).x.shape == (
+        5,
+        6,
+    )
 
 
 def test_top_p_truncates_the_guided_distribution():
     """Guidance acts before the nucleus is taken."""
     denoiser = Labelled()
     model = masked(denoiser, TopP(8, p=1e-9, guidance=4.0))
-    x = model.sample(Noise.of(0, 50), torch.full((50,), 1)).x
+    x = model.sampler.sample(model, Noise.of(0, 50), torch.full((50,), 1)).x
     labelled, free = denoiser.table.weight[1], denoiser.table.weight[CLASSES]
     likeliest = (free + 4 * (labelled - free)).argmax()
     assert (x == likeliest).all()
@@ -128,14 +131,15 @@ def test_guidance_shares_the_weights():
 
 def test_guidance_without_labels_says_so():
     """Data without classes, samples without labels, and networks without a null label."""
+    guided = Ancestral(4, guidance=2.0)
     with pytest.raises(ElbowroomError, match="data has none"):
-        masked(Labelled(), Ancestral(4, guidance=2.0), None).sample(Noise.of(0, 2))
+        guided.sample(masked(Labelled(), guided, None), Noise.of(0, 2))
     model = masked(Labelled(), Ancestral(4, guidance=2.0))
     with pytest.raises(ElbowroomError, match="a label for each sample"):
-        model.sample(Noise.of(0, 2))
+        model.sampler.sample(model, Noise.of(0, 2))
     lacking = masked(Labelled(rows=CLASSES), Ancestral(4, guidance=2.0))
     with pytest.raises(ElbowroomError, match="label dropout"):
-        lacking.sample(Noise.of(0, 2), torch.tensor([0, 1]))
+        lacking.sampler.sample(lacking, Noise.of(0, 2), torch.tensor([0, 1]))
 
 
 def test_a_negative_scale_is_refused():

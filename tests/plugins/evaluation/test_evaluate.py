@@ -200,7 +200,7 @@ def test_a_metric_of_the_model_alone_draws_no_samples(monkeypatch):
     """Where nobody needs samples none are drawn."""
     model, data = model_of()
     monkeypatch.setattr(
-        "elbowroom.plugins.evaluation.measuring.Chunks.of", lambda *_, **__: pytest.fail("drawn")
+        "elbowroom.plugins.evaluation.measuring.draw", lambda *_, **__: pytest.fail("drawn")
     )
     assert evaluate(model, data, protocol(f"{HERE}:Plain")).calls_mean is None
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.evaluation.run import evaluate_run, read_evaluation
-from elbowroom.plugins.sampling.drawing import Chunks, Drawn
+from elbowroom.plugins.sampling.drawing import chunk_starts, draw, from_tensors, to_tensors
 from elbowroom.plugins.sampling.write import gathered, sample_run
 from elbowroom.plugins.training.run import train
 from elbowroom.runs.load import load_run
@@ -59,22 +59,21 @@ def torchrun(*words, processes=2):
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 7])
-def test_ranks_share_the_chunks_out(run, world):
+def test_ranks_share_the_chunks_out(world):
     """Every chunk is one rank's, those of a rank follow each other, the first has the first."""
-    chunks = Chunks.of(load_run(run).model, 23, None, 0, 5)
-    shares = [list(chunks.firsts(rank, world)) for rank in range(world)]
+    shares = [list(chunk_starts(23, 5, rank, world)) for rank in range(world)]
     assert [first for share in shares for first in share] == [0, 5, 10, 15, 20]
     assert shares[0][0] == 0
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_a_chunk_can_be_drawn_alone(run):
-    """In any order, each is what drawing all gives; it comes back whole from tensors."""
-    chunks = Chunks.of(load_run(run).model, 12, None, 3, 5)
-    later, before = chunks.draw(5), chunks.draw(0)
-    again = Chunks.of(load_run(run).model, 12, None, 3, 5)
-    assert torch.equal(again.draw(0).x, before.x)
-    back = Drawn.of_tensors(later.tensors())
+    """Each is what drawing all gives; it is restored from tensors."""
+    model = load_run(run).model
+    before, later, _ = draw(model, 12, None, 3, 5)
+    (again,) = draw(model, 12, None, 3, 5, part=(1, 3))
+    assert torch.equal(again.x, later.x)
+    back = from_tensors(to_tensors(again))
     assert back.first == 5
     assert all(torch.equal(a, b) for a, b in ((back.x, later.x), (back.labels, later.labels)))
     assert gathered([before, later], Ranks(torch.device("cpu"))) == [before, later]

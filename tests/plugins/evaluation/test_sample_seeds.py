@@ -8,7 +8,7 @@ import attrs
 import pytest
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.evaluation.run import evaluate_run, read_evaluation
-from elbowroom.plugins.sampling.drawing import Chunks
+from elbowroom.plugins.sampling import drawing
 from elbowroom.plugins.training.run import train
 
 from tests.helpers.command import elbowroom
@@ -49,16 +49,16 @@ def test_measurements_are_those_of_each_seed(run, tmp_path):
 
 def test_a_killed_evaluation_keeps_the_samples_of_all_seeds(run, tmp_path, monkeypatch):
     """Killed in the second seed, it draws no sample of the first again."""
-    drawn, draw = [], Chunks.draw
+    drawn, draw = [], drawing.draw_chunk
 
-    def watched(self, first, watch=None):
-        if (self.seed, first) == (5, 8) and (5, 8) not in drawn:
+    def watched(model, noise, labels, first, *rest, **options):
+        if (noise.seed, first) == (5, 8) and (5, 8) not in drawn:
             drawn.append((5, 8))
             raise KeyboardInterrupt
-        drawn.append((self.seed, first))
-        return draw(self, first, watch)
+        drawn.append((noise.seed, first))
+        return draw(model, noise, labels, first, *rest, **options)
 
-    monkeypatch.setattr(Chunks, "draw", watched)
+    monkeypatch.setattr(drawing, "draw_chunk", watched)
     protocol = attrs.evolve(PROTOCOL, metrics=("neighbours",))
     with pytest.raises(KeyboardInterrupt):
         measured(run, tmp_path, protocol)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.evaluation.run import evaluate_run
-from elbowroom.plugins.sampling.drawing import Chunks
+from elbowroom.plugins.sampling import drawing
 from elbowroom.plugins.training.run import train
 
 from tests.helpers.tiny_run import tiny_config
@@ -23,15 +23,15 @@ def run(tmp_path_factory):
 @pytest.fixture
 def drawn(monkeypatch):
     """The first sample of each chunk that is drawn; at number 15 the process is killed, once."""
-    numbers, draw = [], Chunks.draw
+    numbers, draw = [], drawing.draw_chunk
 
-    def watched(self, first, watch=None):
+    def watched(model, noise, labels, first, *rest, **options):
         numbers.append(first)
         if first == 15 and numbers.count(15) == 1:
             raise KeyboardInterrupt
-        return draw(self, first, watch)
+        return draw(model, noise, labels, first, *rest, **options)
 
-    monkeypatch.setattr(Chunks, "draw", watched)
+    monkeypatch.setattr(drawing, "draw_chunk", watched)
     return numbers
 
 

@@ -13,7 +13,6 @@ from elbowroom import ElbowroomError, EvaluationProtocol
 from elbowroom.plugins.evaluation.details import details_file
 from elbowroom.plugins.evaluation.run import evaluate_run
 from elbowroom.plugins.evaluation.shards import Shards
-from elbowroom.plugins.sampling.drawing import Chunks
 from elbowroom.plugins.sampling.write import sample_run
 from elbowroom.plugins.step_costs.tightest import Tightest
 from elbowroom.plugins.training.run import train
@@ -68,10 +67,10 @@ def test_samples_and_measurements_say_which_curve_was_read(run):
 def test_samples_by_another_curve_are_not_gone_on_with(run, tmp_path):
     """The key of kept samples changes with what is in the file, not with its path alone."""
     model = load_run(run, ["sampler.grid=tightest"]).model
-    key = Shards(tmp_path, {}).key(Chunks.of(model, 4, None, 0, 4))
-    assert key == Shards(tmp_path, {}).key(Chunks.of(model, 4, None, 0, 4))
+    key = Shards(tmp_path, {}).keyed(model, 4, None, 0, 4).key
+    assert key == Shards(tmp_path, {}).keyed(model, 4, None, 0, 4).key
     evaluate_run(run, (), EvaluationProtocol(metrics=CURVE.metrics, seed=1))
-    assert key != Shards(tmp_path, {}).key(Chunks.of(model, 4, None, 0, 4))
+    assert key != Shards(tmp_path, {}).keyed(model, 4, None, 0, 4).key
 
 
 def test_a_run_without_a_curve_says_how_to_make_one(run):

@@ -150,7 +150,7 @@ def test_a_sequence_model_learns_to_spell(book, process):
     frequency = torch.bincount(data.encode(VERSE)).double() / len(VERSE)
     entropy = float(torch.special.entr(frequency).sum() / math.log(2))
     assert float(torch.stack(draws).mean()) < 0.8 * entropy
-    said = data.decode(model.sample(Noise.of(0, 2)).x)
+    said = data.decode(model.sampler.sample(model, Noise.of(0, 2)).x)
     assert [len(one) for one in said] == [16, 16]
 
 
