@@ -1,4 +1,4 @@
-"""Samplers: the process's own steps, and other ways from noise to data."""
+"""Samplers, grids and guidances."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HERE = "elbowroom.plugins.samplers"
 
 @hookimpl
 def samplers() -> dict[str, str]:
-    """``ancestral`` serves every process, six masked ones, three Gaussian."""
+    """One for every process, six for masked ones, three for Gaussian ones."""
     return {
         "ancestral": f"{_HERE}.ancestral:Ancestral",
         "first-hitting": f"{_HERE}.first_hitting:FirstHitting",
@@ -26,7 +26,7 @@ def samplers() -> dict[str, str]:
 
 @hookimpl
 def grids() -> dict[str, str]:
-    """``uniform`` is what a sampler has that names none."""
+    """Time grids; ``uniform`` is the default."""
     return {
         "uniform": "elbowroom.contracts.grid:EvenGrid",
         "cosine": f"{_HERE}.grid:CosineGrid",

@@ -1,13 +1,12 @@
-"""Ancestral sampling, event-driven: z_s ~ p(z_s | z_t), and no call where nothing can happen.
+"""Ancestral sampling, event-driven: z_s ~ p(z_s | z_t), without calls in steps that change nothing.
 
-A process may know beforehand which steps can change a sample (``active_steps``): in masked
-diffusion those in which some token is revealed, since the reveal times do not depend on the
-network. Every sample then walks its own active steps and leaves the batch when finished, so the
-network sees each sample only at its own events; samples at different steps share a call. With
-``skip: false`` every step is walked: the samples are the same, the calls are not.
+``Process.active_steps`` gives the steps that can change a sample. In masked diffusion these are
+the steps in which a token is unmasked, and they do not depend on the network. Each sample takes
+its active steps only and leaves the batch when finished; samples at different steps share a call.
+With ``skip: false`` every step is taken: the samples are the same, with more calls.
 
-With ``clip`` the expected data is moved into the data's range before each step, as DDPM and IDDPM
-do; that of a categorical process is never outside.
+``clip`` clips the predicted data to the data's range before each step, as in DDPM and IDDPM. It
+has no effect on a categorical process.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from torch import Tensor
 
 @attrs.frozen
 class Ancestral(Sampler):
-    """The process's own reverse steps, for every process."""
+    """The reverse steps of the process, for every process."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
@@ -38,7 +37,7 @@ class Ancestral(Sampler):
         z = path.start(z)
         yield Frame(z, 0)
 
-        for index in self._events(path, levels).T:  # each sample's next event, whichever that is
+        for index in self._events(path, levels).T:  # each sample's next event
             rows = (index < count).nonzero().squeeze(1)
             if not len(rows):
                 break
@@ -51,14 +50,14 @@ class Ancestral(Sampler):
         yield self.finish(path, z, levels)
 
     def _moved(self, path: Trajectory, z: Tensor, step: Step, rows: Tensor) -> Tensor:
-        """The samples z in ``rows`` after their step."""
+        """z of the samples ``rows`` after their step."""
         prediction = path.predict(z, step.level, rows)
         if self.clip:
             prediction = path.process.within_range(prediction)
         return path.process.reverse(z, prediction, step, path.noise.select(rows))
 
     def _events(self, path: Trajectory, levels: Level) -> Tensor:
-        """[B, T] the steps each sample walks, padded with T; on the CPU, to be counted there."""
+        """[B, T] the steps each sample takes, padded with T; on the CPU."""
         count = len(levels.log_snr) - 1
         every = torch.arange(count).expand(len(path.noise), -1)
         if not self.skip:

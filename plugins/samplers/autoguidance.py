@@ -2,10 +2,9 @@
 
     output = guide + scale (model - guide)
 
-The guide is another run on the same data and process, of a smaller network or an earlier
-checkpoint, given the same z, level and label: what it does worse than the model, the model is
-pushed to do better. Labels and label dropout are not needed. scale = 1 is the model itself, and so
-is a guide that is the model. For logits this is p (p / p_guide)^(scale - 1), normalised.
+The guide is another run on the same data and process, with a smaller network or an earlier
+checkpoint, evaluated at the same z, level and label. Labels and label dropout are not needed.
+scale = 1 is the model itself. For logits this is p (p / p_guide)^(scale - 1), normalised.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from .interval import where_inside
 
 @attrs.frozen(slots=False)  # no slots: the guide is kept by cached_property
 class Autoguidance(Guidance):
-    """``scale`` away from the averaged weights of ``run``, between log-SNRs ``low`` and ``high``.
+    """Guidance by the averaged weights of ``run``, between the log-SNRs ``low`` and ``high``.
 
-    The run is loaded as any other: code that it names is refused without ``--trust``.
+    The run is loaded like any other: code that it names is refused without ``--trust``.
     """
 
     needs_null_label: ClassVar[bool] = False
@@ -42,12 +41,12 @@ class Autoguidance(Guidance):
 
     @property
     def is_off(self) -> bool:
-        """Is it the model itself?"""
+        """Whether the guided model is the model itself."""
         return self.scale == 1 or self.low > self.high
 
     @cached_property
     def guide(self) -> Diffusion:
-        """The worse model; on the CPU until it is asked."""
+        """The worse model, on the CPU until it is first called."""
         model = load_run(self.run, checkpoint=self.checkpoint, device="cpu").model
         return model.requires_grad_(False)
 
@@ -59,8 +58,8 @@ class Autoguidance(Guidance):
         alike = (ours.shape, ours.levels, ours.classes) == (form.shape, form.levels, form.classes)
         if not alike or theirs.bind(ours) != process:
             raise IncompatibleError(
-                f"autoguidance: the guide {self.run} is a model of another process or other data "
-                f"({theirs} against {process}); only the same can be subtracted"
+                f"autoguidance: the guide {self.run} has another process or other data ({theirs}) "
+                f"than the model ({process}). Both must be the same."
             )
 
     def __call__(self, denoiser: nn.Module, classes: int | None) -> nn.Module:
@@ -68,7 +67,7 @@ class Autoguidance(Guidance):
 
 
 class _AwayFrom(nn.Module):
-    """A denoiser pushed away from another."""
+    """A denoiser extrapolated away from the guide's."""
 
     def __init__(self, denoiser: nn.Module, how: Autoguidance) -> None:
         super().__init__()
@@ -80,8 +79,8 @@ class _AwayFrom(nn.Module):
         worse: Tensor = network(z, log_snr, cond)
         if worse.shape != output.shape:
             raise ElbowroomError(
-                f"autoguidance: the guide {self.how.run} answers in the shape "
-                f"{tuple(worse.shape)}, and the model in {tuple(output.shape)}"
+                f"autoguidance: the guide {self.how.run} has outputs of shape "
+                f"{tuple(worse.shape)}, the model {tuple(output.shape)}"
             )
         how = self.how
         weight = where_inside(how.scale, output, log_snr, how.low, how.high)

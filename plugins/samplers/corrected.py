@@ -1,19 +1,18 @@
-"""Predictor and corrector for masked diffusion: ancestral steps, and Gibbs steps between them.
+"""Predictor and corrector for masked diffusion: ancestral steps with Gibbs steps between them.
 
-Tokens that appear in one step are drawn as if they did not see each other. A corrector mends that
-afterwards: it hides ``tokens`` of the visible ones, chosen at random, and draws them again from
-what the network says of them beside all others,
+Tokens unmasked in one step are drawn independently given z. A corrector restores their dependence
+afterwards: it masks ``tokens`` of the unmasked ones, chosen at random, and draws them again,
 
-    x_k ~ p(x_k | the other visible tokens),        ``corrections`` times after each step.
+    x_k ~ p(x_k | the other unmasked tokens),       ``corrections`` times after each step.
 
-With one token at a time and an exact denoiser this is a Gibbs sampler of the visible tokens: which
-are visible stays as it is, and their law q(x_S) does not change by it, nor does the marginal q(z_t)
-at any level. So a path that has this law keeps it, one that has another comes no further away from
-it (its KL does not rise) and, with corrections enough, there. Several tokens at once are drawn from
-the product of their marginals, and pull towards a law that lacks their dependence.
+With one token at a time and an exact denoiser this is a Gibbs sampler of the unmasked tokens. The
+set S of unmasked tokens stays the same, and their law q(x_S) is invariant, as is the marginal
+q(z_t) at any level: the KL from this law does not rise, and vanishes with enough corrections.
+Several tokens at a time are drawn from the product of their marginals, which biases towards a law
+without their dependence.
 
 References: Campbell et al. 2022, "A continuous time framework for discrete denoising models"; Zhao
-et al. 2024, "Informed correctors for discrete diffusion models", who choose tokens less blindly.
+et al. 2024, "Informed correctors for discrete diffusion models", with an informed choice of tokens.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ import torch
 from elbowroom import Level, Noise, Step, SteppingSampler, Trajectory, draw_categorical
 from torch import Tensor
 
-from .absorbing import NEEDS, Marked, mask_of, revealed_share
+from .absorbing import NEEDS, mask_of, revealed_share, unmask
 
 
 @attrs.frozen
 class Corrected(SteppingSampler):
-    """Ancestral steps, each followed by ``corrections`` that draw ``tokens`` visible ones anew."""
+    """Ancestral steps, each followed by ``corrections`` that redraw ``tokens`` unmasked ones."""
 
     needs: ClassVar[frozenset[str]] = NEEDS
 
@@ -38,36 +37,26 @@ class Corrected(SteppingSampler):
     tokens: int = attrs.field(default=1, validator=attrs.validators.ge(1))
 
     def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:
-        z = _predict(path, z, step)
+        moment, u = (path.noise.uniform(label, z.shape[1:]) for label in ("reveal", "value"))
+        revealed = revealed_share(path.process, step.start, step.to)
+        due = (z == mask_of(path.process)) & (moment <= revealed)
+        z = unmask(path, z, step.level, due, u)
         for k in range(self.corrections):
             noise = path.noise.at(1 + step.number * self.corrections + k)
             z = correct(path, z, step.to, noise, self.tokens)
         return z
 
 
-def _predict(path: Trajectory, z: Tensor, step: Step) -> Tensor:
-    """The ancestral step, asking about samples only in which a token appears."""
-    shape = z.shape[1:]
-    moment = path.noise.uniform("reveal", shape)
-    revealed = revealed_share(path.process, step.start, step.to)
-    due = Marked.of((z == mask_of(path.process)) & (moment <= revealed))
-    if not len(due.rows):
-        return z
-    prediction = path.predict(z[due.rows], step.level, due.rows)
-    value = path.noise.uniform("value", shape)[due.places]
-    return z.index_put(due.places, draw_categorical(prediction.at(due.among_rows), value))
-
-
 def correct(path: Trajectory, z: Tensor, level: Level, noise: Noise, tokens: int) -> Tensor:
-    """Some visible tokens drawn anew from what the network says of them; those given stay."""
+    """z with some unmasked tokens drawn again; tokens given at the start are kept."""
     mask, shape = mask_of(path.process), z.shape
     ours = ((z != mask) & (path.first == mask)).flatten(1)  # [B, N]
     order = noise.uniform("which", shape[1:]).flatten(1).masked_fill(~ours, torch.inf)
     chosen = order.topk(min(tokens, order.shape[1]), dim=1, largest=False).indices  # [B, m]
     before = z.flatten(1).gather(1, chosen)
-    again = ours.gather(1, chosen)  # fewer than m may be visible
-    seen = z.flatten(1).scatter(1, chosen, torch.where(again, mask, before)).reshape(shape)
-    logits = path.predict(seen, level).logits.flatten(1, -2)  # [B, N, V]
+    again = ours.gather(1, chosen)  # fewer than m may be unmasked
+    masked = z.flatten(1).scatter(1, chosen, torch.where(again, mask, before)).reshape(shape)
+    logits = path.predict(masked, level).logits.flatten(1, -2)  # [B, N, V]
     logits = logits.gather(1, chosen[..., None].expand(-1, -1, logits.shape[-1]))
     value = draw_categorical(logits, noise.uniform("again", shape[1:]).flatten(1).gather(1, chosen))
     drawn = torch.where(again, value, before)

@@ -1,4 +1,4 @@
-"""DDIM (Song et al. 2021): Gaussian steps with as much fresh noise as asked for.
+"""DDIM (Song et al. 2021): Gaussian steps with a chosen amount of fresh noise.
 
     z_s = a_s x_hat + sqrt(b_s^2 - sigma^2) eps_hat + sigma eps,   sigma^2 = eta^2 b_s^2 (1 - k),
 
@@ -6,8 +6,8 @@ with a^2 = share, b^2 = 1 - share and k = SNR_t/SNR_s. eta = 0 is deterministic;
 ancestral sampling, with the same samples. In the coordinates of the straight path, y = z/(a + b)
 at time b/(a + b), the deterministic step is Euler's for the flow eps - x: flow matching's sampler.
 
-With ``clip`` x_hat is moved into the data's range before each step, and eps_hat is what remains of
-z, as ADM and IDDPM do.
+``clip`` clips x_hat to the data's range before each step and recomputes eps_hat from it, as in ADM
+and IDDPM.
 """
 
 from __future__ import annotations

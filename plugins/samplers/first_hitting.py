@@ -1,13 +1,12 @@
 """First-hitting sampling (Zheng et al. 2024): masked ancestral sampling without a grid.
 
-In the limit of infinitely many steps tokens appear one by one, and each one's moment is known
-beforehand: a token with uniform U appears when the visible share reaches
+In the limit of infinitely many steps tokens are unmasked one by one, at times that do not depend
+on the network: a token with uniform U is unmasked when the unmasked share reaches
 
     a = a_1 + U (1 - a_1),      i.e.  lambda = log a - log((1 - U)(1 - a_1)),   t = t(lambda).
 
-One call for each token then samples the continuous-time model exactly. With fewer ``steps`` than
-tokens, the tokens are dealt evenly: those that follow each other share a call, at the moment of the
-first of them.
+One call for each token samples the continuous-time model exactly. With fewer ``steps`` than tokens,
+consecutive tokens share a call, at the time of the first of them; each call has equally many.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from .absorbing import NEEDS, mask_of, revealed_share
 
 @attrs.frozen
 class FirstHitting(Sampler):
-    """Tokens appear one by one at their exact times, in at most ``steps`` calls."""
+    """Tokens are unmasked one by one at their exact times, in at most ``steps`` calls."""
 
     needs: ClassVar[frozenset[str]] = NEEDS
 
-    grid: Grid = attrs.field(factory=EvenGrid, init=False)  # there is none to choose
+    grid: Grid = attrs.field(factory=EvenGrid, init=False)  # not an option
 
     def frames(
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
@@ -55,7 +54,7 @@ class FirstHitting(Sampler):
         moments = model.schedule.time(_log_snr(u, ends))  # [B, N]
         value = path.noise.uniform("value", shape[1:]).flatten(1)
         ranks = torch.arange(z.shape[1], device=z.device)
-        many = count.cpu()  # the only synchronisation with an accelerator
+        many = count.cpu()  # the only synchronisation with the device
         calls = min(self.steps, int(many.max()) if len(many) else 0)
         for k in range(calls):
             first, end = k * many // calls, (k + 1) * many // calls  # [B] of the ranks due
@@ -76,9 +75,9 @@ class FirstHitting(Sampler):
         yield self.finish(path, z.reshape(shape), ends)
 
     def _moments(self, path: Trajectory, z: Tensor, ends: Level) -> tuple[Tensor, Tensor, Tensor]:
-        """U of each token in rising order [B, N], whose it is [B, N], how many appear [B]."""
+        """Sorted U [B, N], their tokens [B, N], the number of tokens that are unmasked [B]."""
         u = path.noise.uniform("reveal", path.process.data.shape).flatten(1)
-        u = u.masked_fill(z != mask_of(path.process), torch.inf)  # visible ones have no moment
+        u = u.masked_fill(z != mask_of(path.process), torch.inf)  # unmasked ones have no time
         u, order = u.sort(1)
         first, end = ends.select(slice(0, 1)), ends.select(slice(1, 2))
         last = revealed_share(path.process, first, end)

@@ -1,4 +1,4 @@
-"""Grids that are dense near the noise, even in log-SNR, or even in a root of sigma:
+"""Time grids:
 
 cosine    t_i = cos(pi/2 i/T)                                 small steps near the noise
 log-snr   lambda_i rises evenly
@@ -49,6 +49,6 @@ def _part(steps: int) -> Tensor:
 
 
 def _pinned(t: Tensor) -> Tensor:
-    """Exact ends, where the inverse is only nearly so."""
+    """t with exact ends."""
     t[0], t[-1] = 1.0, 0.0
     return t

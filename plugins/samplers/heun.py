@@ -1,14 +1,14 @@
 """Heun's method (EDM, Karras et al. 2022): second order in sigma, with optional fresh noise.
 
-In y = z/a with sigma = b/a = e^(-lambda/2), noise leaves along dy/dsigma = eps_hat(y, sigma):
+In y = z/a with sigma = b/a = e^(-lambda/2), the ODE is dy/dsigma = eps_hat(y, sigma):
 
     y'  = y + (sigma_s - sigma_t) eps_hat(y, sigma_t)
     y_s = y + (sigma_s - sigma_t) (eps_hat(y, sigma_t) + eps_hat(y', sigma_s)) / 2
 
-Churn raises the noise before each step, sigma <- sigma (1 + gamma), gamma = min(churn/steps,
-sqrt 2 - 1) where ``churn_min`` <= sigma <= ``churn_max``. The path ends as every Gaussian one, with
-the expected data at the last level, which is Euler's step to sigma = 0. As in the paper it is one
-of the ``steps``: they take 2 steps - 1 calls, on a grid of as many levels.
+Churn raises the noise before each step, sigma <- sigma (1 + gamma), gamma = min(churn/steps, sqrt 2
+- 1) where ``churn_min`` <= sigma <= ``churn_max``. Like every Gaussian trajectory it ends with the
+predicted data at the last level, which is Euler's step to sigma = 0. As in the paper this is one of
+the ``steps``: they take 2 steps - 1 calls, on a grid of ``steps`` levels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _not_negative = attrs.validators.ge(0.0)
 
 @attrs.frozen
 class Heun(SteppingSampler):
-    """Second-order steps, on EDM's grid unless told."""
+    """Second-order steps, by default on EDM's grid."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"real"})
 
@@ -44,7 +44,7 @@ class Heun(SteppingSampler):
     churn_noise: float = attrs.field(default=1.0, validator=_not_negative)
 
     def levels(self, model: Model) -> Level:
-        """One for each step: the last goes from there to sigma = 0."""
+        """One for each step; the last step goes to sigma = 0."""
         t = self.grid.times(self.steps - 1, model.schedule)
         return Level.of(t, model.schedule, model.process)
 
@@ -58,14 +58,14 @@ class Heun(SteppingSampler):
         return (a_s * (y + away * ((here + there) / 2))).to(z.dtype)
 
     def _slope(self, path: Trajectory, z: Tensor, level: Level) -> Tensor:
-        """dy/dsigma; of the prediction nothing else is kept."""
+        """dy/dsigma."""
         prediction: RealPrediction = path.predict(z, level)
         return prediction.eps.double()
 
     def _churned(self, path: Trajectory, y: Tensor, step: Step) -> tuple[Tensor, Level]:
-        """y and its level with some noise added."""
-        assert step.count is not None, "all samples walk together"
-        gamma = min(self.churn / (step.count + 1), math.sqrt(2) - 1)  # and the last, to sigma = 0
+        """y and its level after churn."""
+        assert step.count is not None, "all samples are at the same step"
+        gamma = min(self.churn / (step.count + 1), math.sqrt(2) - 1)  # with the last, to sigma = 0
         sigma = _sigma(step.level)
         most = math.inf if self.churn_max is None else self.churn_max
         inside = (sigma >= self.churn_min) & (sigma <= most)

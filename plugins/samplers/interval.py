@@ -3,9 +3,10 @@
     output = free + scale (labelled - free)    where low <= log-SNR <= high
     output = labelled                          elsewhere
 
-At high noise guidance takes away variety, at low noise it changes nothing that is worth its price.
-*free* is the output for the label one past the last class; both come from one call. Where the
-levels can be read for nothing (on a CPU) a batch that lies outside is asked but once.
+At high noise guidance reduces diversity, at low noise it has little effect. *free* is the output
+for the label one past the last class; both come from one call. On a CPU, a batch whose levels all
+lie outside is evaluated without *free*; elsewhere reading the levels would synchronise with the
+device.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from torch import Tensor, nn
 
 
 def inside(log_snr: Tensor, low: float, high: float) -> Tensor:
-    """[B] booleans: which levels lie in the interval."""
+    """[B] which levels lie in the interval."""
     return (log_snr >= low) & (log_snr <= high)
 
 
 def where_inside(
     scale: float, output: Tensor, log_snr: Tensor | None, low: float, high: float
 ) -> Tensor | float:
-    """``scale`` inside, 1 elsewhere, broadcast over the output [B, ...]; no level: everywhere."""
+    """``scale`` inside (or without a level), else 1, broadcast over the output [B, ...]."""
     if log_snr is None:
         return scale
     weight = output.new_ones(len(output)).masked_fill(inside(log_snr, low, high), scale)
@@ -34,7 +35,7 @@ def where_inside(
 
 @attrs.frozen
 class Interval(Guidance):
-    """``scale`` between the log-SNRs ``low`` and ``high``; with low above high nowhere."""
+    """``scale`` between the log-SNRs ``low`` and ``high``; none if low > high."""
 
     scale: float = attrs.field(default=2.0, validator=ge(0))
     low: float = -2.0
@@ -54,15 +55,11 @@ class _GuidedInside(Guided):
         self.low, self.high = low, high
 
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
-        if log_snr is not None and self._all_outside(log_snr):
+        on_cpu = log_snr is not None and log_snr.device.type == "cpu"
+        if on_cpu and not bool(inside(log_snr, self.low, self.high).any()):
             output: Tensor = self.denoiser(z, log_snr, cond)
             return output
         return super().forward(z, log_snr, cond)
-
-    def _all_outside(self, log_snr: Tensor) -> bool:
-        """Known where asking costs nothing: an accelerator would have to be waited for."""
-        on_cpu = log_snr.device.type == "cpu"
-        return on_cpu and not bool(inside(log_snr, self.low, self.high).any())
 
     def weight(self, output: Tensor, log_snr: Tensor | None) -> Tensor | float:
         return where_inside(self.scale, output, log_snr, self.low, self.high)

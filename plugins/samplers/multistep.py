@@ -1,19 +1,20 @@
 """Multistep (DPM-Solver++(2M), Lu et al. 2022): second order for one call a step.
 
-With h half of what lambda rises in a step, and x' the guess of the step before, h' long,
+With h half the rise of lambda in a step, and x' the prediction of the previous step of half rise
+h',
 
     z_s = (b_s/b_t) z_t + a_s [(1 - e^-h) x_hat + (h - 1 + e^-h) (x_hat - x')/h']
 
-is the noise's way out if x_hat goes on as straight in lambda as it came (the paper's own form has
-h/2 (1 - e^-h) in the second place, which is the same for small h; diffusers has both, as
-``solver_type`` heun and midpoint). The first step has no x', and holds x_hat.
+solves the ODE with x_hat extrapolated linearly in lambda (the paper has h/2 (1 - e^-h) as the
+second factor, which is the same for small h; diffusers has both, as ``solver_type`` heun and
+midpoint). The first step has no x' and holds x_hat constant.
 
-``begin`` and ``end`` are the lambdas between which it walks, the schedule's own ends unless told.
-In the first part of a schedule z says next to nothing of the data, in the last part each element
-says nearly everything of itself; calls that are few are better spent between. A path that begins
-later takes the prior's noise for z there. One that ends earlier leaves elements open: their values
-are the nearest to the expected ones or, with ``draw``, drawn from what the network says of each
-(``predict: levels``), which is right for each, as if they were independent given z.
+``begin`` and ``end`` are the lambdas at which the trajectory begins and ends, by default the
+schedule's ends. At high noise z carries little information about the data, at low noise each
+element determines its own value; few calls are better spent between. A trajectory that begins later
+takes the prior's noise for z there. One that ends earlier rounds the predicted data to the nearest
+values or, with ``draw``, draws each element from its predicted distribution (``predict: levels``),
+independently given z.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from elbowroom import (
     RealPrediction,
     Sampler,
     Step,
-    Trajectory,
 )
 from torch import Tensor
 
@@ -47,7 +47,7 @@ _finite = attrs.validators.optional(attrs.validators.and_(gt(-math.inf), lt(math
 
 @attrs.frozen
 class Multistep(Sampler):
-    """Steps that remember the last guess, even in lambda unless told."""
+    """Steps that use the previous prediction, by default on a grid even in lambda."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"real"})
 
@@ -77,18 +77,14 @@ class Multistep(Sampler):
         before = None
         for i in range(len(one_by_one) - 1):
             step = path.together(one_by_one, i)
-            x = self._guess(path, z, step.level)
+            prediction: RealPrediction = path.predict(z, step.level)
+            if self.draw and prediction.draw is None:
+                raise _nothing_to_draw_from()
+            x = (path.process.within_range(prediction) if self.clip else prediction).x
             z = _moved(z, x, before, step).to(z.dtype)
             before = (x, step)
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)
-
-    def _guess(self, path: Trajectory, z: Tensor, level: Level) -> Tensor:
-        """x_hat; of the prediction nothing else is kept."""
-        prediction: RealPrediction = path.predict(z, level)
-        if self.draw and prediction.draw is None:
-            raise _nothing_to_draw_from()
-        return (path.process.within_range(prediction) if self.clip else prediction).x
 
     def last_look(self, prediction: RealPrediction, noise: Noise) -> RealPrediction:
         if not self.draw:
@@ -100,7 +96,7 @@ class Multistep(Sampler):
 
 
 def _moved(z: Tensor, x: Tensor, before: tuple[Tensor, Step] | None, step: Step) -> Tensor:
-    """z after a step, by the guess at its beginning and the step before with its own."""
+    """z after a step, from the prediction x and the previous prediction with its step."""
     h = _half_rise(step)
     less_noise = (step.to.noise_share / step.level.noise_share).sqrt()
     signal = step.to.share.sqrt()
@@ -108,18 +104,18 @@ def _moved(z: Tensor, x: Tensor, before: tuple[Tensor, Step] | None, step: Step)
     if before is None:
         return moved
     x_before, step_before = before
-    onwards = signal * (h + torch.expm1(-h)) / _half_rise(step_before)
-    return moved + onwards.to(z.dtype) * (x - x_before)
+    slope = signal * (h + torch.expm1(-h)) / _half_rise(step_before)
+    return moved + slope.to(z.dtype) * (x - x_before)
 
 
 def _half_rise(step: Step) -> Tensor:
-    """h: log(a/b) is half of lambda."""
+    """h: log(a/b) is lambda/2."""
     return (step.to.log_snr - step.level.log_snr) / 2
 
 
 def _nothing_to_draw_from() -> IncompatibleError:
     return IncompatibleError(
-        "sampler multistep: draw needs a network that says how likely each value is "
-        "(process: {name: gaussian, predict: levels}); this one says what to expect alone: draw: "
-        "false"
+        "sampler multistep: draw: true needs a network that predicts the distribution of each "
+        "element (process: {name: gaussian, predict: levels}). This one predicts its mean only; "
+        "set draw: false"
     )

@@ -1,17 +1,18 @@
-"""Scattered sampling (after Besnier et al. 2025): tokens that appear together are far apart.
+"""Scattered sampling (after Besnier et al. 2025): tokens unmasked together are far apart.
 
-Tokens revealed in one call are drawn as if they did not see each other, which loses their total
-correlation, and neighbours have most of it. So their order is not left to chance: it is that in
-which a sequence of even spread first comes to each cell of the picture, or of the text,
+Tokens unmasked in one call are drawn independently given z, which loses their total correlation,
+and neighbours have most of it. So tokens are unmasked in the order in which a low-discrepancy
+sequence first visits each cell of the image, or of the text,
 
     point k = (1/2 + k/phi, 1/2 + k/phi^2, ...) mod 1,      phi^(axes + 1) = phi + 1
 
-(Roberts' sequence; theirs is Halton's). Each sample's is shifted around the edges by an amount of
-its own, so that among hidden tokens every one is as likely as any other to be the k-th.
+(Roberts' sequence; theirs is Halton's). Each sample's sequence has its own cyclic shift, so that
+every masked token is equally likely to be the k-th.
 
-The order depends on nothing that is drawn: with one token a call and an exact denoiser this samples
-the data exactly, as any order does. With fewer calls the samples' KL from the data is at most the
-sum over calls of the total correlation of what appears together, averaged over shifts and draws.
+The order does not depend on drawn values: with one token per call and an exact denoiser this
+samples the data exactly, as any order does. With fewer calls the samples' KL from the data is at
+most the sum over calls of the total correlation of the tokens unmasked together, averaged over
+shifts and draws.
 """
 
 from __future__ import annotations
@@ -23,38 +24,29 @@ from typing import ClassVar
 import attrs
 import numpy as np
 import torch
-from elbowroom import CategoricalPrediction, Step, SteppingSampler, Trajectory, draw_categorical
+from elbowroom import Step, SteppingSampler, Trajectory
 from torch import Tensor
 
-from .absorbing import NEEDS, Marked, mask_of, stay_hidden
+from .absorbing import NEEDS, mask_of, unmask, unmask_counts
 
 
 @attrs.frozen
 class Scattered(SteppingSampler):
-    """As many tokens a step as the grid's shares ask for, scattered over the whole."""
+    """Unmask as many tokens per step as the schedule does, scattered over the sample."""
 
     needs: ClassVar[frozenset[str]] = NEEDS
 
     def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:
-        hidden = z == mask_of(path.process)
-        stays = stay_hidden(path, step, hidden, last=step.progress == 1)
-        reveals = hidden.flatten(1).sum(1) - stays  # [B]
-        asked = Marked.of(first_of(turns(path), hidden.flatten(1), reveals).view(z.shape))
-        if not len(asked.rows):
-            return z
-        prediction: CategoricalPrediction = path.predict(z[asked.rows], step.level, asked.rows)
-        u = path.noise.uniform("value", z.shape[1:])[asked.places]
-        return z.index_put(asked.places, draw_categorical(prediction.at(asked.among_rows), u))
-
-
-def first_of(turn: Tensor, among: Tensor, many: Tensor) -> Tensor:
-    """[B, N] the ``many`` [B] tokens whose turn comes first, ``among`` [B, N] these."""
-    place = turn.masked_fill(~among, turn.shape[1]).argsort(1).argsort(1)
-    return (place < many[:, None]) & among
+        masked = (z == mask_of(path.process)).flatten(1)  # [B, N]
+        count = unmask_counts(path, step, masked)  # [B]
+        rank = turns(path).masked_fill(~masked, masked.shape[1]).argsort(1).argsort(1)
+        due = (rank < count[:, None]) & masked
+        u = path.noise.uniform("value", z.shape[1:])
+        return unmask(path, z, step.level, due.view(z.shape), u)
 
 
 def turns(path: Trajectory) -> Tensor:
-    """[B, N] when it is each token's turn: the sequence, shifted for each sample."""
+    """[B, N] each token's position in the order: the sequence, shifted for each sample."""
     shape = path.process.data.shape
     shift = path.noise.uniform("shift", (len(shape),))  # [B, axes]
     cell = torch.zeros((len(shift), *[1] * len(shape)), dtype=torch.int64, device=shift.device)
@@ -62,17 +54,17 @@ def turns(path: Trajectory) -> Tensor:
         along = torch.arange(size, device=shift.device).view(-1, *[1] * (len(shape) - axis - 1))
         begin = (shift[:, axis] * size).long().view(-1, *[1] * len(shape))
         cell = cell * size + (along + begin) % size
-    return _kept_order(shape, cell.device)[cell.flatten(1)]
+    return _cached_order(shape, cell.device)[cell.flatten(1)]
 
 
 @lru_cache(maxsize=8)
-def _kept_order(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """:func:`scattered_order`, sent to a device once for all steps."""
+def _cached_order(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """:func:`scattered_order` on a device."""
     return scattered_order(shape).to(device)
 
 
 def scattered_order(shape: tuple[int, ...]) -> Tensor:
-    """[N] the turn of each cell of a box: in the order in which the sequence comes to them."""
+    """[N] the position of each cell of a box in the order in which the sequence visits them."""
     sizes, cells = [size for size in shape if size > 1] or [1], math.prod(shape)
     drawn, first = cells, np.empty(0, np.int64)
     while len(first) < cells:
@@ -85,6 +77,6 @@ def scattered_order(shape: tuple[int, ...]) -> Tensor:
 def evenly_spread(count: int, axes: int) -> np.ndarray:
     """[count, axes] points in the unit box: multiples of the powers of 1/phi, modulo 1."""
     phi = 2.0
-    for _ in range(64):  # a fixed point that attracts
+    for _ in range(64):  # an attracting fixed point
         phi = (1 + phi) ** (1 / (axes + 1))
     return (0.5 + np.arange(count)[:, None] / phi ** np.arange(1, axes + 1)) % 1.0

@@ -1,9 +1,9 @@
 """Ancestral sampling from the nucleus (Holtzman et al. 2020): the smallest set of values whose
 probabilities sum to at least p.
 
-Values are kept from the most likely down, each as long as those before it hold less than p;
-values as likely as the last one kept are kept too, so that the order of the vocabulary does not
-matter. p = 1 keeps everything.
+Values are kept from the most likely down, as long as the values before sum to less than p. Ties
+with the last one kept are kept too, so that the order of the vocabulary does not matter. p = 1
+keeps everything.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .ancestral import Ancestral
 
 @attrs.frozen
 class TopP(Sampler):
-    """Ancestral steps that never take an unlikely value."""
+    """Ancestral steps with values from the nucleus only."""
 
     needs: ClassVar[frozenset[str]] = NEEDS
 
@@ -43,38 +43,38 @@ class TopP(Sampler):
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
     ) -> Iterator[Frame]:
         steps = Ancestral(self.steps, self.grid, self.skip, guidance=self.guidance)
-        return steps.frames(Likely(model, self.p), noise, cond, z)
+        return steps.frames(NucleusModel(model, self.p), noise, cond, z)
 
 
 @attrs.frozen(eq=False)
-class Likely:
-    """A model that speaks of likely values only."""
+class NucleusModel:
+    """A model whose predictions are truncated to the nucleus."""
 
     model: Model
     p: float
 
     @property
     def process(self) -> Process:
-        """The model's own."""
+        """The model's."""
         return self.model.process
 
     @property
     def schedule(self) -> Schedule:
-        """The model's own."""
+        """The model's."""
         return self.model.schedule
 
-    def guided(self, guidance: float | Guidance) -> Likely:
-        """Guidance acts on the whole distribution, so it comes before the nucleus."""
-        return Likely(self.model.guided(guidance), self.p)
+    def guided(self, guidance: float | Guidance) -> NucleusModel:
+        """Guidance is applied before truncation."""
+        return NucleusModel(self.model.guided(guidance), self.p)
 
-    def predict(self, z: Tensor, level: Level, cond: Tensor | None) -> LikelyPrediction:
-        """The model's prediction, cut to the nucleus where it is read."""
-        return LikelyPrediction(self.model.predict(z, level, cond).logits, self.p)
+    def predict(self, z: Tensor, level: Level, cond: Tensor | None) -> NucleusPrediction:
+        """The model's prediction, truncated where it is read."""
+        return NucleusPrediction(self.model.predict(z, level, cond).logits, self.p)
 
 
 @attrs.frozen(eq=False)
-class LikelyPrediction(CategoricalPrediction):
-    """Logits of the nucleus; the vocabulary is sorted only at the positions asked for."""
+class NucleusPrediction(CategoricalPrediction):
+    """Logits of the nucleus, computed only at the positions that are read."""
 
     p: float
 
@@ -86,7 +86,7 @@ def nucleus(logits: Tensor, p: float) -> Tensor:
     """``logits`` [..., V] with minus infinity outside the nucleus."""
     ordered = logits.double().sort(-1, descending=True).values
     chance = ordered.softmax(-1)
-    before = chance.cumsum(-1) - chance  # what the more likely values hold together
+    before = chance.cumsum(-1) - chance  # probability of all more likely values
     last = (before < p).sum(-1, keepdim=True) - 1  # the first is always kept
     cut = ordered.gather(-1, last.clamp(min=0))
     return logits.double().masked_fill(logits < cut, -torch.inf)
