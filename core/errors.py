@@ -34,7 +34,7 @@ class DataError(ElbowroomError, ValueError):
     """Examples that are not what a model was made for."""
 
 
-class AnswerError(ElbowroomError):
+class ContractError(ElbowroomError):
     """A component whose answer breaks its contract; the message names it and the rule."""
 
 

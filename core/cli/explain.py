@@ -37,12 +37,12 @@ def explain(
 
 def _form(data: DataSpec) -> str:
     """The form of the data in a line."""
-    from ..contracts.dataset import listed
+    from ..contracts.dataset import join_names
 
     words = f"{' × '.join(map(str, data.shape))} integers of {data.levels} levels"
     if data.classes is not None:
         words += f", {data.classes} classes"
-    return words + (f": {listed(data.names)}" if data.names is not None else "")
+    return words + (f": {join_names(data.names)}" if data.names is not None else "")
 
 
 def _print(explanation: Explanation) -> None:

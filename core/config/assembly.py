@@ -140,7 +140,7 @@ def _check_sampler(sampler: Sampler, process: Process, config: Config) -> None:
             f"a process that is {', '.join(sorted(missing))}; '{name}' is "
             f"{', '.join(sorted(process.traits))}"
         )
-    if sampler.asks_without_label and not config.train.label_dropout:
+    if sampler.needs_null_label and not config.train.label_dropout:
         raise IncompatibleError(
             f"sampler.guidance={sampler.guidance} needs a model that was trained without its "
             "label now and then, and train.label_dropout is 0: set it to 0.1, say, and "

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from ..contracts.adaptive import learns
+from ..contracts.adaptive import is_trained
 from ..contracts.dataset import DataSpec
-from ..contracts.weighting import check_within_reach
+from ..contracts.weighting import check_submodules
 from ..errors import ElbowroomError
 from ..objective.loss import Objective
 from ..registry.components import installed
@@ -70,7 +70,7 @@ def explain_config(config: Config) -> Explanation:
         count, reason = count_parameters(parts)
     config = attrs.evolve(parts.config, data=config.data)
     objective = build_objective(parts)
-    check_within_reach(objective.weighting)
+    check_submodules(objective.weighting)
     return Explanation(
         to_plain(config),
         dump_yaml(config),
@@ -79,7 +79,7 @@ def explain_config(config: Config) -> Explanation:
         reason,
         parts.spec,
         parts.process.remarks(parts.schedule),
-        tuple(kind for kind, part in _learning(objective) if learns(part)),
+        tuple(kind for kind, part in _learning(objective) if is_trained(part)),
         tuple(installed().hook.explain(parts=parts)),
     )
 

@@ -1,5 +1,5 @@
-from .adaptive import learns as learns, sums_by_time as sums_by_time
-from .dataset import SPLITS as SPLITS, check_split as check_split, listed as listed
+from .adaptive import is_trained as is_trained, sums_by_time as sums_by_time
+from .dataset import SPLITS as SPLITS, check_split as check_split, join_names as join_names
 from .denoiser import hidden_weights as hidden_weights
 from .process import (
     check_examples as check_examples,
@@ -7,4 +7,4 @@ from .process import (
     check_range as check_range,
 )
 from .trajectory import level_precision as level_precision
-from .weighting import check_within_reach as check_within_reach, positions_of as positions_of
+from .weighting import check_submodules as check_submodules, positions_of as positions_of

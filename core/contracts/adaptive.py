@@ -3,7 +3,7 @@
 After update n an adaptive component is shown the losses of the global batch, and what it does at
 update n + 1 may depend on them:
 
-    state <- adapt(state, sum over ranks of look(losses)),      in the order of the ranks
+    state <- adapt(state, sum over ranks of statistics(losses)),  in the order of the ranks
 
 It is an ``nn.Module`` too, and what it has learned is in its buffers: a checkpoint carries them, so
 that a resumed run goes on bit by bit, and every rank has the same. Both methods run on the device
@@ -27,7 +27,7 @@ class Adaptive(ABC):
     """What a component that learns from losses, not from gradients, is besides."""
 
     @abstractmethod
-    def look(self, losses: Losses) -> Tensor:
+    def statistics(self, losses: Losses) -> Tensor:
         """Statistics of some examples: sums over them, of a shape that never changes."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ def adaptive_parts(component: object) -> list[Adaptive]:
     return [part for part in inside if isinstance(part, Adaptive)]
 
 
-def learns(component: object) -> bool:
+def is_trained(component: object) -> bool:
     """Whether training changes a component, by gradients or by what it is shown."""
     from torch import nn
 

@@ -101,7 +101,7 @@ class DataSpec:
         near = list(dict.fromkeys([*near, *alike]))[:5]
         if near:
             return f"did you mean {' or '.join(map(repr, near))}? ({numbers}, or their names)"
-        return f"{numbers}, or their names: {listed(self.names)}"
+        return f"{numbers}, or their names: {join_names(self.names)}"
 
     @property
     def dims(self) -> int:
@@ -174,7 +174,7 @@ class Dataset(ABC):
         return {}
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
+def join_names(names: Sequence[str], most: int = 12) -> str:
     """Names in a row; of many the first ones, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

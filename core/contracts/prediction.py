@@ -68,7 +68,7 @@ class RealPrediction:
             return self.given_v
         return self.signal * self.eps - self.sigma * self.x
 
-    def sound(self) -> Tensor:
+    def is_valid(self) -> Tensor:
         """[B] is every number that was given finite?"""
         given = [one for one in (self.given_x, self.given_eps, self.given_v) if one is not None]
         return sum(given[1:], given[0]).isfinite().flatten(1).all(1)
@@ -88,7 +88,7 @@ class CategoricalPrediction:
 
     logits: Tensor
 
-    def sound(self) -> Tensor:
+    def is_valid(self) -> Tensor:
         """[B] are these distributions? Minus infinity forbids a value; one must be left."""
         return self.logits.amax(-1).isfinite().flatten(1).all(1)  # NaN is the largest of all
 

@@ -57,14 +57,14 @@ class Step:
     level: Level  # where the samples are; these levels broadcast against z, in float64
     to: Level  # where they go
     start: Level  # where their path began
-    together: int | None = None  # the interval as a number, where all samples are in the same
+    shared_index: int | None = None  # the interval as a number, where all samples are in the same
     count: int | None = None  # of how many intervals, beside it
 
     @property
     def number(self) -> int:
         """The interval all samples are in; known without asking their device."""
-        assert self.together is not None, "these samples are at different steps"
-        return self.together
+        assert self.shared_index is not None, "these samples are at different steps"
+        return self.shared_index
 
     @property
     def progress(self) -> float:
@@ -232,12 +232,12 @@ class Process(ABC):
 
     # -- hints for samplers
 
-    def needs_last_look(self, z: Tensor) -> Tensor:
+    def needs_final_prediction(self, z: Tensor) -> Tensor:
         """[B] which samples need one more prediction to be decoded (default: real ones)."""
         last = self.signature().in_states is None
         return z.new_full((len(z),), last).bool()
 
-    def within_range(self, prediction: Any) -> Any:
+    def clip_prediction(self, prediction: Any) -> Any:
         """The prediction, clipped to the data's range (default: unchanged)."""
         return prediction
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
 
-from ..errors import AnswerError
+from ..errors import ContractError
 from .grid import EvenGrid, Grid
 from .guidance import Guidance
 from .level import Level
@@ -105,7 +105,7 @@ class Sampler(ABC):
         for frame in self.frames(model, noise, cond):
             end = frame
         if end is None or end.x is None or end.calls is None:
-            raise AnswerError(f"{type(self).__name__} ended its path without samples")
+            raise ContractError(f"{type(self).__name__} ended its path without samples")
         return Samples(end.x, end.calls)
 
     def count_steps(self, model: Model) -> int:
@@ -123,7 +123,7 @@ class Sampler(ABC):
         return isinstance(self.guidance, Guidance) or self.guidance != 1
 
     @property
-    def asks_without_label(self) -> bool:
+    def needs_null_label(self) -> bool:
         """Does its guidance ask the model what it says without a label?"""
         needs = not isinstance(self.guidance, Guidance) or self.guidance.needs_null_label
         return self.is_guided and needs
@@ -137,19 +137,21 @@ class Sampler(ABC):
     def finish(self, path: Trajectory, z: Tensor, levels: Level) -> Frame:
         """The last frame: z decoded, with one more look at the samples that need it."""
         process = path.process
-        rows = process.needs_last_look(z).nonzero().squeeze(1)
+        rows = process.needs_final_prediction(z).nonzero().squeeze(1)
         last = rows.new_full((len(z),), len(levels.log_snr) - 1, device=levels.log_snr.device)
         end = levels.select(last).over(z, level_precision(z))
         x = process.decode(z, None, end, path.noise)
         if len(rows):
             part, level = z[rows], end.select(rows)
-            prediction = self.last_look(path.predict(part, level, rows), path.noise.select(rows))
+            prediction = self.final_prediction(
+                path.predict(part, level, rows), path.noise.select(rows)
+            )
             seen = process.decode(part, prediction, level, path.noise.select(rows))
             x = x.index_copy(0, rows, seen)
         path.end(z, end)
         return Frame(z, self.steps, x, path.calls)
 
-    def last_look(self, prediction: Any, noise: Noise) -> Any:
+    def final_prediction(self, prediction: Any, noise: Noise) -> Any:
         """What is decoded of the last look: the prediction, unless a sampler makes more of it."""
         return prediction
 
@@ -170,6 +172,6 @@ class SteppingSampler(Sampler):
         yield Frame(z, 0)
         one_by_one = levels.unbind()
         for i in range(len(one_by_one) - 1):
-            z = self.advance(path, z, path.together(one_by_one, i)).to(z.dtype)
+            z = self.advance(path, z, path.shared_step(one_by_one, i)).to(z.dtype)
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)

@@ -102,7 +102,7 @@ class Trajectory:
         self.first = self.process.prior(self.noise) if z is None else z
         return self.first
 
-    def together(self, levels: Sequence[Level], index: int) -> Step:
+    def shared_step(self, levels: Sequence[Level], index: int) -> Step:
         """Interval ``index`` of a grid for all samples: its levels are single numbers."""
         rows = self.calls.new_full(self.calls.shape, index)
         return Step(rows, levels[index], levels[index + 1], levels[0], index, len(levels) - 1)
@@ -129,8 +129,8 @@ class Trajectory:
             cond = None if cond is None else cond[rows]
         with torch.no_grad():
             prediction = self.model.predict(z, level.over(z, level_precision(z)), cond)
-            if hasattr(prediction, "sound"):  # a process's own kind of prediction need not say
-                self._watch(z, prediction.sound(), level, rows)
+            if hasattr(prediction, "is_valid"):  # a process's own kind of prediction need not say
+                self._watch(z, prediction.is_valid(), level, rows)
         return prediction
 
     def _watch(self, z: Tensor, sound: Tensor, level: Level, rows: Tensor | None = None) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import IncompatibleError
-from .adaptive import learns
+from .adaptive import is_trained
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,14 +58,14 @@ class Weighting(ABC):
         return self
 
 
-def check_within_reach(weighting: Weighting) -> None:
+def check_submodules(weighting: Weighting) -> None:
     """Refuse one that learns inside one that is no module: nothing would train or save it."""
     from torch import nn
 
     inside = weighting.modules() if isinstance(weighting, nn.Module) else ()
     reached = {id(module) for module in inside}
     for part, holder in _made_from(weighting):
-        if id(part) not in reached and learns(part):
+        if id(part) not in reached and is_trained(part):
             raise IncompatibleError(
                 f"weighting {type(holder).__name__} is made from {type(part).__name__}, which "
                 "changes with training, and does not follow it: what is learned would be neither "

@@ -18,14 +18,14 @@ def check_adaptive(part: Any) -> Any:
     part = copy.deepcopy(part)
     ensure(isinstance(part, nn.Module), "it is no nn.Module, so no checkpoint keeps its buffers.")
     for step in range(30):
-        found = part.look(_losses(step))
-        halves = [part.look(_rows(_losses(step), rows)) for rows in _HALVES]
+        found = part.statistics(_losses(step))
+        halves = [part.statistics(_rows(_losses(step), rows)) for rows in _HALVES]
         close(found, halves[0] + halves[1], "look at a batch", relative=1e-9, absolute=1e-12)
         part.adapt(found)
     again = copy.deepcopy(part)
     again.load_state_dict(part.state_dict())
     for one in (part, again):
-        one.adapt(one.look(_losses(30)))
+        one.adapt(one.statistics(_losses(30)))
     for name, buffer in part.named_buffers():
         ensure(buffer.isfinite(), f"its buffer {name} is not finite after some steps.")
         other = again.get_buffer(name)

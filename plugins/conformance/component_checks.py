@@ -39,7 +39,7 @@ from elbowroom import (
     Sampler,
     Signature,
 )
-from elbowroom.errors import AnswerError
+from elbowroom.errors import ContractError
 from elbowroom.randomness import kept_generators
 from elbowroom.registry import cause, named
 from torch import Tensor, nn
@@ -296,7 +296,7 @@ class ComponentCheck:
 
     def ensure(self, holds: bool, otherwise: str) -> None:
         if not holds:
-            raise AnswerError(f"{named(self.kind, self.component)} {otherwise}")
+            raise ContractError(f"{named(self.kind, self.component)} {otherwise}")
 
     def shape(self, name: str, value: Any, *allowed: tuple[int, ...]) -> None:
         self.ensure(

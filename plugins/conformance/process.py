@@ -91,7 +91,7 @@ def _shapes(setting: _Setting) -> None:
         ("step_kl", process.step_kl(x, z, prediction, level, level), each),
         ("prior_kl", process.prior_kl(x, level), each),
         ("reconstruction", process.reconstruction(x, level, noise), each),
-        ("needs_last_look", process.needs_last_look(z), each),
+        ("needs_final_prediction", process.needs_final_prediction(z), each),
     ):
         got = tuple(value.shape)
         ensure(got == shape, f"{name} has shape {got} where {shape} is due.")

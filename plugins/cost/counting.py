@@ -159,7 +159,7 @@ def count_looks(parts: Parts, samples: int = 4) -> float:
         process, parts.schedule, parts.weighting, parts.config.objective.times.build()
     )
     sampler, guided = parts.sampler, 1
-    if not sampler.asks_without_label and sampler.is_guided:  # by a network of its own
+    if not sampler.needs_null_label and sampler.is_guided:  # by a network of its own
         sampler, guided = attrs.evolve(sampler, guidance=1.0), 2
     model = Diffusion(objective, rows, sampler)
     sampler.sample(model, Noise.of(0, samples), _labels(parts, samples))

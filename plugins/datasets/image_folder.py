@@ -33,7 +33,7 @@ import attrs
 import numpy as np
 from attrs.validators import in_
 from elbowroom import DataSpec, ElbowroomError, Split
-from elbowroom.contracts import listed
+from elbowroom.contracts import join_names
 
 from .cache import Part, Writer, converted
 from .files import reading
@@ -173,7 +173,7 @@ class Pictures(Shrinkable):
         if left_out:
             warnings.warn(
                 f"{self.root}: {len(left_out)} broken pictures are left out: "
-                f"{listed(left_out, most=3)} (all: {parts['train'].images.path.parent}/about.json)",
+                f"{join_names(left_out, most=3)} (all: {parts['train'].images.path.parent}/about.json)",
                 stacklevel=2,
             )
 

@@ -123,7 +123,7 @@ class Gaussian(Process):
     def _scaled(self, x: Tensor) -> Tensor:
         return (2 * x.float() + 1) / self.data.levels - 1
 
-    def needs_last_look(self, z: Tensor) -> Tensor:
+    def needs_final_prediction(self, z: Tensor) -> Tensor:
         return z.new_ones(len(z)).bool()
 
     def decode(
@@ -159,7 +159,7 @@ class Gaussian(Process):
         precise = output.to(torch.promote_types(output.dtype, torch.float32))
         return self.parametrisation.read(precise, z, level.aligned(z))
 
-    def within_range(self, prediction: RealPrediction) -> RealPrediction:
+    def clip_prediction(self, prediction: RealPrediction) -> RealPrediction:
         most = 1 - 1 / self.data.levels
         x = prediction.x.clamp(-most, most)
         return attrs.evolve(prediction, given_x=x, given_eps=None, given_v=None)

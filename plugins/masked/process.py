@@ -62,7 +62,7 @@ class Masked(Process):
         check_range(x, self.data.levels)
         return x.long()
 
-    def needs_last_look(self, z: Tensor) -> Tensor:
+    def needs_final_prediction(self, z: Tensor) -> Tensor:
         return (z == self.mask).flatten(1).any(1)
 
     def decode(

@@ -23,7 +23,7 @@ import attrs
 import torch
 from elbowroom import Level
 from elbowroom.config import Remark
-from elbowroom.contracts import learns, positions_of
+from elbowroom.contracts import is_trained, positions_of
 from torch import Tensor
 
 from .slack import Slack, cell_widths, slack
@@ -162,7 +162,7 @@ def certify(
         fall=fall,
         slack=None if fall is None and non_negative else _slack(seen, steps),
         positions=_positions(weighting, process),
-        changes=learns(weighting),
+        changes=is_trained(weighting),
     )
 
 

@@ -53,7 +53,7 @@ class Ancestral(Sampler):
         """z of the samples ``rows`` after their step."""
         prediction = path.predict(z, step.level, rows)
         if self.clip:
-            prediction = path.process.within_range(prediction)
+            prediction = path.process.clip_prediction(prediction)
         return path.process.reverse(z, prediction, step, path.noise.select(rows))
 
     def _events(self, path: Trajectory, levels: Level) -> Tensor:

@@ -34,7 +34,7 @@ class DDIM(SteppingSampler):
     def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:
         prediction: RealPrediction = path.predict(z, step.level)
         if self.clip:
-            prediction = path.process.within_range(prediction)
+            prediction = path.process.clip_prediction(prediction)
         of_x, b2 = step.to.share.sqrt().to(z.dtype), step.to.noise_share
         if not self.eta:
             return of_x * prediction.x + b2.sqrt().to(z.dtype) * prediction.eps

@@ -76,17 +76,17 @@ class Multistep(Sampler):
         one_by_one = levels.unbind()
         before = None
         for i in range(len(one_by_one) - 1):
-            step = path.together(one_by_one, i)
+            step = path.shared_step(one_by_one, i)
             prediction: RealPrediction = path.predict(z, step.level)
             if self.draw and prediction.draw is None:
                 raise _nothing_to_draw_from()
-            x = (path.process.within_range(prediction) if self.clip else prediction).x
+            x = (path.process.clip_prediction(prediction) if self.clip else prediction).x
             z = _moved(z, x, before, step).to(z.dtype)
             before = (x, step)
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)
 
-    def last_look(self, prediction: RealPrediction, noise: Noise) -> RealPrediction:
+    def final_prediction(self, prediction: RealPrediction, noise: Noise) -> RealPrediction:
         if not self.draw:
             return prediction
         if prediction.draw is None:

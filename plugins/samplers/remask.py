@@ -50,7 +50,7 @@ class Remask(Sampler):
         tokens = _Tokens(path)
         yield Frame(z, 0)
         for i in range(len(one_by_one) - 1):
-            z = self._advance(path, z, path.together(one_by_one, i), tokens, i)
+            z = self._advance(path, z, path.shared_step(one_by_one, i), tokens, i)
             yield Frame(z, i + 1)
         yield self.finish(path, z, levels)
 

@@ -68,14 +68,14 @@ class StepCosts:
         share = self.log_snr.sigmoid()
         return self._happens(share - share[:, None])
 
-    def last_look(self) -> float:
+    def final_prediction(self) -> float:
         """How often a token is still hidden at the end, which takes one more call."""
         return float(self._happens((-self.log_snr[-1]).sigmoid()))
 
     def expected_calls(self, nodes: Sequence[int]) -> float:
         """The mean number of calls a sample takes on a grid through some of the levels."""
         at = torch.tensor(nodes)
-        return float(self.calls()[at[:-1], at[1:]].sum()) + self.last_look()
+        return float(self.calls()[at[:-1], at[1:]].sum()) + self.final_prediction()
 
     def _happens(self, share: Tensor) -> Tensor:
         """1 - (1 - p)^N: something happens in so large a share of all tokens' ways."""

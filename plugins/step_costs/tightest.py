@@ -88,7 +88,7 @@ def best_times_within(costs: StepCosts, calls: float, steps: int, schedule: Sche
     tables = (costs.table(), costs.calls())
     each = [table.numpy().tobytes() for table in tables]
     return _times(
-        costs, _kept_within(*each, n + 1, calls - costs.last_look(), min(steps, n)), schedule
+        costs, _kept_within(*each, n + 1, calls - costs.final_prediction(), min(steps, n)), schedule
     )
 
 

@@ -48,7 +48,7 @@ class _Binned(nn.Module, TimeSampler, Adaptive):
     def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
         return draw_piecewise(noise, self.density)
 
-    def look(self, losses: Losses) -> Tensor:
+    def statistics(self, losses: Losses) -> Tensor:
         g = self._loss(losses).double() * losses.density
         return sums_by_time(losses.time, len(self.density), g, g**2)
 

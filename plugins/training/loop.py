@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 import torch
 from elbowroom import Dataset, DataSpec, Diffusion, ElbowroomError, RunError, RunEvent
-from elbowroom.contracts import check_within_reach, learns
+from elbowroom.contracts import check_submodules, is_trained
 from elbowroom.plugins.conformance.component_checks import check_training
 from elbowroom.plugins.paper.certificate import certify
 from elbowroom.randomness import kept_generators
@@ -160,7 +160,7 @@ def fit(
 def check_run(model: Diffusion, data: Dataset, options: Train, ranks: Ranks) -> None:
     """Refuse what can be known to fail, or to train in silence for nothing, before it begins."""
     check_label_dropout(model, options, data.spec.classes)
-    check_within_reach(model.objective.weighting)
+    check_submodules(model.objective.weighting)
     check_sharding(options, ranks)
     if options.micro_batch is not None:
         check_linear(model)
@@ -297,7 +297,7 @@ class _Run:
         """How far a weighting that changes with training is no bound now: 0 where it is one."""
         objective = self.training.model.objective
         weighting = objective.weighting
-        if not isinstance(weighting, nn.Module) or not learns(weighting):
+        if not isinstance(weighting, nn.Module) or not is_trained(weighting):
             return {}
         now = copy.deepcopy(weighting).cpu()
         found = certify(now, objective.schedule, objective.process, objective.steps)

@@ -106,7 +106,7 @@ class Training:
         for part in self.model.adaptive:
             held = list(cast("nn.Module", part).buffers())
             before = [buffer.clone() for buffer in held]
-            part.adapt(self.ranks.sum_in_order(part.look(losses)))
+            part.adapt(self.ranks.sum_in_order(part.statistics(losses)))
             for buffer, old in zip(held, before, strict=True):
                 buffer.copy_(torch.where(unsound != 0, old, buffer))
 

@@ -46,7 +46,7 @@ class Balanced(nn.Module, Weighting, Adaptive):
         w = torch.minimum(low + (high - low) * (place - below), high)
         return torch.where(t.isnan(), t, w).to(level.t.dtype)
 
-    def look(self, losses: Losses) -> Tensor:
+    def statistics(self, losses: Losses) -> Tensor:
         return sums_by_time(losses.time, len(self.w), losses.elbo.double() * losses.density)
 
     def adapt(self, found: Tensor) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from elbowroom import Config, dump_yaml
 from elbowroom.config import write_yaml
-from elbowroom.contracts import listed
+from elbowroom.contracts import join_names
 from elbowroom.plugins.evaluation.run import read_evaluation
 from elbowroom.runs import Loaded, provenance
 
@@ -32,7 +32,7 @@ def model_card(run: Loaded, config: Config, use: Iterable[str]) -> str:
         "Data": f"{_words(config.data.name if config.data else '?')}: "
         f"{' × '.join(map(str, data.shape))} integers of {data.levels} levels"
         + (f", {data.classes} classes" if data.classes else "")
-        + (f" ({_words(listed(data.names))})" if data.names else ""),
+        + (f" ({_words(join_names(data.names))})" if data.names else ""),
         "Process": _words(config.process.name),
         "Schedule": _words(config.schedule.name if config.schedule else "natural"),
         "Weighting": _words(config.weighting.name),

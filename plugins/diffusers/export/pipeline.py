@@ -22,7 +22,7 @@ from elbowroom import (
     named_component,
 )
 from elbowroom.config import natural_schedule
-from elbowroom.contracts import listed
+from elbowroom.contracts import join_names
 from elbowroom.plugins.sampling.drawing import Labels, draw
 from elbowroom.plugins.sampling.picture import has_picture, pixels
 from torch import Tensor
@@ -216,7 +216,8 @@ class ElbowroomPipeline(DiffusionPipeline):
         if missing:
             raise ElbowroomError(
                 f"{type(self.scheduler).__name__} stands in the scheduler's place, and this model "
-                f"is not {listed(sorted(missing))}: schedulers of diffusers serve Gaussian models"
+                f"is not {join_names(sorted(missing))}: schedulers of diffusers serve Gaussian "
+                "models"
             )
         return GivenScheduler(given=self.scheduler)
 

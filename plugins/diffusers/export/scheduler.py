@@ -140,7 +140,7 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
         )
         prediction = self._read(model_output, sample, here)
         if getattr(self.sampler, "clip", False):  # of those samplers that have the option
-            prediction = self.process.within_range(prediction)
+            prediction = self.process.clip_prediction(prediction)
         step = Step(index.to(sample.device), here, to, start)
         moved = self.process.reverse(sample, prediction, step, noise).to(sample.dtype)
         return ElbowroomSchedulerOutput(prev_sample=moved) if return_dict else (moved,)
@@ -150,7 +150,7 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
         noise = noise if noise is not None else self._own_noise(len(sample), None, sample)
         level = self._level(0.0, sample)
         x = self.process.decode(sample, None, level, noise)
-        rows = self.process.needs_last_look(sample).nonzero().squeeze(1)
+        rows = self.process.needs_final_prediction(sample).nonzero().squeeze(1)
         if not len(rows):
             return x
         part, there = sample[rows], level.select(rows)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import DataSpec, assemble, load, sample, train
-from elbowroom.contracts.dataset import listed
+from elbowroom.contracts.dataset import join_names
 from elbowroom.errors import ElbowroomError
 from elbowroom.plugins.compare.report.samples import samples
 from elbowroom.plugins.datasets.cifar10 import Cifar10
@@ -78,7 +78,7 @@ def test_unknown_classes_are_answered_with_near_ones(given, words):
 
 def test_long_lists_are_cut():
     """A thousand names are not printed."""
-    assert listed([str(k) for k in range(15)], 3) == "0, 1, 2 and 12 more"
+    assert join_names([str(k) for k in range(15)], 3) == "0, 1, 2 and 12 more"
 
 
 def test_well_known_data_has_its_names():

@@ -220,7 +220,7 @@ class Kept(torch.nn.Module, Adaptive):
         super().__init__()
         self.mine = mine
         self.register_buffer("found", torch.zeros_like(mine))
-    def look(self, losses):
+    def statistics(self, losses):
         return self.mine
     def adapt(self, found):
         self.found.copy_(found)

@@ -11,7 +11,7 @@ import torch
 from elbowroom import Batch, Dataset, Denoiser, Frame, Metric, Split, TimeSampler, Weighting
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
-from elbowroom.errors import AnswerError
+from elbowroom.errors import ContractError
 from elbowroom.plugins.conformance.component_checks import check_training
 from elbowroom.plugins.evaluation.evaluation import evaluate
 from elbowroom.plugins.evaluation.metric import Measurement
@@ -33,7 +33,7 @@ QUIET = ("console", "tensorboard")
 def refused(tmp_path, *words, process="masked", **sections):
     """Training refuses these sections with these words and writes nothing."""
     config = load_config(tiny_config(process), sections)
-    with pytest.raises(AnswerError) as caught:
+    with pytest.raises(ContractError) as caught:
         train(config, tmp_path / "run", without=QUIET)
     for word in words:
         assert word in str(caught.value)
@@ -212,7 +212,7 @@ class RuledOut(Around):
 )
 def test_a_denoiser_that_answers_wrongly_does_not_train(process, network, words):
     """Shape, type, gradients and manners of a network are looked at first."""
-    with pytest.raises(AnswerError, match="denoiser") as caught:
+    with pytest.raises(ContractError, match="denoiser") as caught:
         checked(process, network)
     assert words in str(caught.value)
     assert network.__name__ in str(caught.value)
@@ -220,7 +220,7 @@ def test_a_denoiser_that_answers_wrongly_does_not_train(process, network, words)
 
 def test_a_logit_of_minus_infinity_is_an_answer():
     """A network may rule a value out."""
-    with pytest.raises(AnswerError, match="plain_loss with numbers that are not finite"):
+    with pytest.raises(ContractError, match="plain_loss with numbers that are not finite"):
         checked("masked", RuledOut)  # here it rules out what is there: the loss says so
 
 
@@ -228,7 +228,7 @@ def test_the_denoiser_is_looked_at_in_sampling_too():
     """The first call of the first batch, without a call of its own."""
     model = checked()
     model.denoiser = Overwrites(model.denoiser)
-    with pytest.raises(AnswerError, match="changed z in place"):
+    with pytest.raises(ContractError, match="changed z in place"):
         next(draw(model, 2))
 
 
@@ -340,7 +340,7 @@ class Unlabelled(Odd):
 def test_data_that_contradict_their_spec_do_not_train(data, words):
     """The first batch is looked at first."""
     parts = build_parts(tiny_config())
-    with pytest.raises(AnswerError, match="data set") as caught:
+    with pytest.raises(ContractError, match="data set") as caught:
         check_training(build_model(parts), data)
     assert words in str(caught.value)
 
@@ -385,7 +385,7 @@ def test_a_sampler_that_yields_nothing_does_not_train(tmp_path):
 def test_a_path_that_ends_wrongly_is_told(sampler, words):
     """Drawing says which sampler broke which rule."""
     model = build_model(build_parts(load_config(tiny_config(), {"sampler": sampler})))
-    with pytest.raises(AnswerError, match="sampler") as caught:
+    with pytest.raises(ContractError, match="sampler") as caught:
         next(draw(model, 2))
     assert words in str(caught.value)
 
@@ -394,7 +394,7 @@ def test_a_path_that_ends_wrongly_is_told(sampler, words):
 def test_a_sampler_asked_alone_gives_samples_or_an_error(sampler):
     """Without a run around it nobody looks closely, but a path must end with samples."""
     model = build_model(build_parts(load_config(tiny_config(), {"sampler": sampler})))
-    with pytest.raises(AnswerError, match="ended its path without samples"):
+    with pytest.raises(ContractError, match="ended its path without samples"):
         sampler.sample(model, Noise.of(0, 2), torch.zeros(2, dtype=torch.int64))
 
 
@@ -452,7 +452,7 @@ def test_numbers_of_any_library_are_numbers():
 
 def test_a_metric_may_not_change_the_samples():
     """The next metric sees them too."""
-    with pytest.raises(AnswerError, match="changed samples in place"):
+    with pytest.raises(ContractError, match="changed samples in place"):
         evaluated(Scribbler())
 
 

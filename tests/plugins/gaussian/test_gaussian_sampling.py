@@ -56,7 +56,7 @@ def test_clipping_leaves_data_and_noise_together():
     process = Gaussian().bind(SPEC)
     z = torch.linspace(-3, 3, 12, dtype=torch.float64).reshape(4, 3)
     level = Level.at(torch.tensor(0.3, dtype=torch.float64), process)
-    clipped = process.within_range(RealPrediction(z, level, given_v=z * 2))
+    clipped = process.clip_prediction(RealPrediction(z, level, given_v=z * 2))
     assert float(clipped.x.abs().max()) <= 0.8
     together = level.share.sqrt() * clipped.x + level.noise_share.sqrt() * clipped.eps
     torch.testing.assert_close(together, z)
@@ -65,7 +65,7 @@ def test_clipping_leaves_data_and_noise_together():
 def test_a_categorical_prediction_is_always_in_range():
     """Clipping asks nothing of a masked process."""
     said = object()
-    assert Masked().bind(SPEC).within_range(said) is said
+    assert Masked().bind(SPEC).clip_prediction(said) is said
 
 
 @pytest.mark.parametrize("steps", [2, 3, 18])

@@ -273,4 +273,4 @@ def test_training_keeps_nothing_to_draw_from():
     with torch.no_grad():
         prediction = process.read(torch.zeros(4, 2, 3), z, level)
     assert prediction.draw is not None
-    assert process.within_range(prediction).draw is prediction.draw
+    assert process.clip_prediction(prediction).draw is prediction.draw

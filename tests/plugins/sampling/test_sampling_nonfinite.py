@@ -97,7 +97,7 @@ def test_the_error_names_sampler_and_step(sampler):
 def test_forbidden_values_are_legal():
     """Minus infinity forbids a value as long as another is left."""
     logits = torch.tensor([[-torch.inf, 0.0, -torch.inf]] * 2)
-    assert CategoricalPrediction(logits[:, None]).sound().tolist() == [True, True]
+    assert CategoricalPrediction(logits[:, None]).is_valid().tolist() == [True, True]
     assert draw_categorical(logits, torch.tensor([0.01, 0.99])).tolist() == [1, 1]
 
 

@@ -41,7 +41,7 @@ def random_costs(seed):
 
 def found(costs, budget, steps=LEVELS):
     """Calls and bound of the grid that is chosen."""
-    nodes = best_within(costs.table(), costs.calls(), budget - costs.last_look(), steps)
+    nodes = best_within(costs.table(), costs.calls(), budget - costs.final_prediction(), steps)
     assert nodes[0] == 0 and nodes[-1] == LEVELS and len(nodes) <= steps + 1
     return costs.expected_calls(nodes), costs.total(nodes)
 
@@ -69,9 +69,9 @@ def test_few_calls_among_many_levels(budget):
     costs = smooth_costs(tokens=16, n=48)
     calls, bound = costs.calls(), costs.table()
     i, j = torch.combinations(torch.arange(1, 48)).unbind(1)
-    taken = calls[0, i] + calls[i, j] + calls[j, 48] + costs.last_look()
+    taken = calls[0, i] + calls[i, j] + calls[j, 48] + costs.final_prediction()
     total = bound[0, i] + bound[i, j] + bound[j, 48]
-    nodes = best_within(bound, calls, budget - costs.last_look(), 3)
+    nodes = best_within(bound, calls, budget - costs.final_prediction(), 3)
     assert costs.expected_calls(nodes) <= budget
     assert costs.total(nodes) <= float(total[taken <= budget].min()) + 1e-12
 
@@ -152,7 +152,7 @@ def test_where_steps_are_skipped_a_grid_by_calls_is_better_than_one_by_steps(ste
     costs = smooth_costs()
     by_steps = best_nodes(costs.table(), steps)
     budget = costs.expected_calls(by_steps)
-    by_calls = best_within(costs.table(), costs.calls(), budget - costs.last_look(), 64)
+    by_calls = best_within(costs.table(), costs.calls(), budget - costs.final_prediction(), 64)
     assert len(by_calls) > len(by_steps)
     assert costs.expected_calls(by_calls) <= budget
     assert costs.total(by_calls) < costs.total(by_steps)

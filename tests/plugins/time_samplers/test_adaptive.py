@@ -25,7 +25,7 @@ def losses_of(times, step, mean, deviation, batch=256):
 
 def learned(times, mean, deviation, steps=400):
     for step in range(steps):
-        times.adapt(times.look(losses_of(times, step, mean, deviation)))
+        times.adapt(times.statistics(losses_of(times, step, mean, deviation)))
     return times
 
 
@@ -70,7 +70,7 @@ def test_information_times_give_each_stretch_its_share_of_the_bound():
 def test_bins_that_were_not_seen_are_taken_for_usual_ones():
     """A few looks change nothing; losses without any spread leave times uniform."""
     few = AdaptiveTimes(bins=64)
-    few.adapt(few.look(losses_of(few, 0, torch.ones_like, torch.ones_like, batch=32)))
+    few.adapt(few.statistics(losses_of(few, 0, torch.ones_like, torch.ones_like, batch=32)))
     assert (few.density == 1).all()
     flat = learned(AdaptiveTimes(), torch.ones_like, torch.zeros_like, steps=20)
     torch.testing.assert_close(flat.density, torch.ones_like(flat.density), atol=1e-6, rtol=0)

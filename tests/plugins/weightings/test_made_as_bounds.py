@@ -99,7 +99,9 @@ def learned(loss, steps=60):
     for step in range(steps):
         t = Noise.of(0, 256, step=step).uniform("t")
         each = loss(t)
-        weighting.adapt(weighting.look(Losses(each.mean(), each, each, -t, t, torch.ones_like(t))))
+        weighting.adapt(
+            weighting.statistics(Losses(each.mean(), each, each, -t, t, torch.ones_like(t)))
+        )
     return weighting
 
 
