@@ -35,7 +35,7 @@ from attrs.validators import ge, optional
 from elbowroom import ElbowroomError, Noise
 from elbowroom.plugins.evaluation.looks import standard_error
 from elbowroom.plugins.evaluation.metric import Display, Measurement, Metric, Subject
-from elbowroom.randomness import some_of
+from elbowroom.randomness import random_subset
 from torch import Tensor
 
 from .orders import log_weight
@@ -127,7 +127,7 @@ class TwoSided(Metric):
     def _rows(self) -> Tensor:
         """Which examples."""
         count = len(self._subject.data.split(self.split))
-        return some_of(self.limit, count, self._subject.seed)
+        return random_subset(self.limit, count, self._subject.seed)
 
     @property
     def _batches(self) -> Sequence[Tensor]:

@@ -106,7 +106,7 @@ def save(model: Diffusion, out: str | PathLike[str], *, step: int = 0) -> Path:
     from .runs.from_model import save_run
 
     check_path("out", out)
-    return save_run(model, writable_parts(parts_of(model)), out, step)
+    return save_run(model, recordable_parts(parts_of(model)), out, step)
 
 
 def load(
@@ -198,7 +198,7 @@ def _of_torch(given: Any) -> Any:
     return TorchData(given) if isinstance(given, Torch) else given
 
 
-def writable_parts(parts: Parts) -> Parts:
+def recordable_parts(parts: Parts) -> Parts:
     """With a config that can be written down: data made in Python are left out of it."""
     data = parts.config.data
     if data is None or data.given is not None:

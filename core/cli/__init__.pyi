@@ -17,20 +17,24 @@ from .options import (
     SampleSeeds as SampleSeeds,
     Seed as Seed,
     Trust as Trust,
-    with_average as with_average,
+    with_ema as with_ema,
 )
 from .output import (
-    complain as complain,
     console as console,
     echo as echo,
-    in_detail as in_detail,
-    listen as listen,
+    is_first_rank as is_first_rank,
+    log_details as log_details,
     number as number,
+    print_error as print_error,
     print_json as print_json,
     printable as printable,
     progress_bars as progress_bars,
     progress_display as progress_display,
-    speaks as speaks,
+    set_up_logging as set_up_logging,
     table as table,
 )
-from .pace import Lines as Lines, Pace as Pace, duration as duration
+from .pace import (
+    ProgressLines as ProgressLines,
+    RemainingTime as RemainingTime,
+    duration as duration,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .options import JSON, Changes, Config
-from .output import console, echo, in_detail, print_json, table
+from .output import console, echo, log_details, print_json, table
 
 if TYPE_CHECKING:
     from ..config.explain import Explanation
@@ -25,7 +25,7 @@ def explain(
     from ..config.explain import explain_config
     from ..config.sections import load_config
 
-    in_detail()
+    log_details()
     checked = load_config(config, tuple(overrides or ()))
     explanation = explain_config(checked)
     check_files(checked)

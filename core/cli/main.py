@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext
 
 from .app import app
-from .output import json_alone, listen, speaks
+from .output import is_first_rank, json_alone, set_up_logging
 
 STOPPED_BY_CTRL_C = 130
 
@@ -16,25 +16,27 @@ def main() -> None:
     """The ``elbowroom`` command: what the user can mend is one message and exit code 2."""
     from ..errors import ElbowroomError
 
-    listen()
+    set_up_logging()
     asked = sys.argv[1:]
     try:
         with json_alone() if "--json" in asked and "--help" not in asked else nullcontext():
             app()
     except ElbowroomError as error:
-        from .output import complain
+        from .output import print_error
 
-        if speaks():
-            complain(str(error))
+        if is_first_rank():
+            print_error(str(error))
         sys.exit(error.exit_code)
     except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
         from ..errors import is_allocation_failure
-        from .output import complain
+        from .output import print_error
 
         if not is_allocation_failure(error):
             raise
         words = str(error).partition("\n")[0] or type(error).__name__
-        complain(f"not enough memory: use a smaller network, batch, or number of steps ({words})")
+        print_error(
+            f"not enough memory: use a smaller network, batch, or number of steps ({words})"
+        )
         sys.exit(ElbowroomError.exit_code)
     except KeyboardInterrupt:
         sys.exit(STOPPED_BY_CTRL_C)

@@ -61,6 +61,6 @@ Ema = Annotated[
 ]
 
 
-def with_average(overrides: Sequence[str] | None, ema: str | None) -> tuple[str, ...]:
+def with_ema(overrides: Sequence[str] | None, ema: str | None) -> tuple[str, ...]:
     """Changes that also choose an average of a run."""
     return (*(overrides or ()), *(() if ema is None else (f"train.ema={ema}",)))

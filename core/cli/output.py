@@ -77,17 +77,17 @@ def echo(text: object = "") -> None:
     typer.echo(printable(str(text)))
 
 
-def speaks() -> bool:
+def is_first_rank() -> bool:
     """Is this the process that tells the user? Under torchrun the first rank is."""
     return os.environ.get("RANK", "0") == "0"
 
 
-def listen() -> None:
+def set_up_logging() -> None:
     """What the library has to say goes to stderr, a line each; a program calls this once."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Printable("%(message)s"))
     log = logging.getLogger("elbowroom")
-    log.setLevel(logging.INFO if speaks() else logging.ERROR)
+    log.setLevel(logging.INFO if is_first_rank() else logging.ERROR)
     log.handlers = [handler]  # once, also where a test calls main many times
     warnings.formatwarning = _EachOnce()
 
@@ -123,9 +123,9 @@ class _EachOnce:
         return words
 
 
-def in_detail() -> None:
+def log_details() -> None:
     """Let components say what they chose by themselves, where a config is looked at or begun."""
-    if speaks():
+    if is_first_rank():
         logging.getLogger("elbowroom").setLevel(logging.DEBUG)
 
 
@@ -160,7 +160,7 @@ def progress_bars() -> Any:
     words = TextColumn("{task.description}", markup=False)
     columns = (words, BarColumn(), MofNCompleteColumn(), Left(elapsed_when_finished=True))
     return Progress(
-        *columns, console=err, transient=True, disable=not (err.is_terminal and speaks())
+        *columns, console=err, transient=True, disable=not (err.is_terminal and is_first_rank())
     )
 
 
@@ -170,10 +170,10 @@ def progress_display() -> Iterator[Callable[[str, int, int], None]]:
 
     A bar on a terminal; elsewhere lines on stderr, where there would be silence for long.
     """
-    from .pace import Lines
+    from .pace import ProgressLines
 
     err = console(stderr=True)
-    if not speaks():
+    if not is_first_rank():
         yield lambda *_: None
         return
     if err.is_terminal:
@@ -183,7 +183,7 @@ def progress_display() -> Iterator[Callable[[str, int, int], None]]:
                 task, description=what, completed=done, total=of
             )
         return
-    with Lines(lambda words: err.print(words, markup=False)).beating() as lines:
+    with ProgressLines(lambda words: err.print(words, markup=False)).reporting() as lines:
         yield lines.at
 
 
@@ -207,7 +207,7 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """One message on stderr."""
     from rich.text import Text
 

@@ -3,7 +3,7 @@ from .assembly import (
     build_model as build_model,
     build_parts as build_parts,
     natural_schedule as natural_schedule,
-    settled as settled,
+    with_schedule as with_schedule,
 )
 from .explain import Remark as Remark
 from .messages import check_integer as check_integer, check_path as check_path, show as show

@@ -73,7 +73,7 @@ def natural_schedule(process: Process) -> ComponentSpec:
     return named_component("schedule", given, path="schedule")
 
 
-def settled(config: Config, spec: DataSpec | None) -> Config:
+def with_schedule(config: Config, spec: DataSpec | None) -> Config:
     """The config with the schedule written out that its process chooses for data of this form."""
     schedule = config.schedule or natural_schedule(_process(config, spec))
     return attrs.evolve(config, schedule=schedule)
@@ -89,7 +89,7 @@ def build_model(parts: Parts) -> Diffusion:
     from torch import nn
 
     from ..objective.diffusion import Diffusion
-    from ..randomness.generators import kept_generators, seed_generators
+    from ..randomness.generators import preserve_generators, seed_generators
 
     config = parts.config
     if parts.spec is None or config.denoiser is None:
@@ -97,7 +97,7 @@ def build_model(parts: Parts) -> Diffusion:
         raise ConfigError(f"{missing}: a model needs one, and this config names none")
     objective = build_objective(parts)
     signature = parts.process.signature()
-    with kept_generators():
+    with preserve_generators():
         seed_generators(config.seed)
         denoiser = config.denoiser.build(signature)
     if not isinstance(denoiser, nn.Module):

@@ -1,9 +1,9 @@
 from .atomic import (
+    apply_default_mode as apply_default_mode,
     atomic_folder as atomic_folder,
-    give_mode_of_new_files as give_mode_of_new_files,
     remove_folder as remove_folder,
+    remove_leftovers as remove_leftovers,
     replace_file as replace_file,
-    sweep as sweep,
     write_atomically as write_atomically,
 )
 from .cache_home import cache_folder as cache_folder

@@ -54,7 +54,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     flush_to_disk(path.parent)
 
 
-def give_mode_of_new_files(folder: Path) -> None:
+def apply_default_mode(folder: Path) -> None:
     """Whoever may read one file of ``folder`` may read all of them."""
     new = folder / f".mode-{uuid4().hex}"
     new.touch()
@@ -72,7 +72,7 @@ def remove_folder(path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def sweep(folder: Path, names: str) -> None:
+def remove_leftovers(folder: Path, names: str) -> None:
     """Remove what killed processes left in ``folder`` under names like ``.step-*``."""
     for left in folder.glob(names):
         if left.is_dir():

@@ -1,5 +1,5 @@
 from .classifier_free import Guided as Guided
-from .diffusion import ends_of as ends_of
+from .diffusion import log_snr_range as log_snr_range
 from .loss import (
     Bound as Bound,
     Predict as Predict,

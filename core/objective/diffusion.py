@@ -46,7 +46,7 @@ class Diffusion(nn.Module):
         self.objective = objective
         self.denoiser = denoiser
         self.sampler = sampler
-        self.trained_ends: tuple[float, float] | None = None  # None: its own schedule's
+        self.trained_range: tuple[float, float] | None = None  # None: its own schedule's
         learned = {  # what they learn is trained and saved with the rest
             "weighting": objective.weighting,
             "times": objective.times,
@@ -157,7 +157,7 @@ class _FixedTimes(TimeSampler):
 
 
 @torch.no_grad()
-def ends_of(schedule: Schedule) -> tuple[float, float]:
+def log_snr_range(schedule: Schedule) -> tuple[float, float]:
     """The least and the largest log-SNR of a schedule."""
     ends = schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64))
     return float(ends[0].min()), float(ends[-1].max())

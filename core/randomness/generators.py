@@ -33,7 +33,7 @@ def seed_generators(seed: int, device: torch.device = _CPU) -> None:
 
 
 @contextmanager
-def kept_generators(device: torch.device = _CPU) -> Iterator[None]:
+def preserve_generators(device: torch.device = _CPU) -> Iterator[None]:
     """The generators of the CPU and of ``device`` are afterwards as they were."""
     if device.type == "cpu":
         with torch.random.fork_rng(devices=[]):

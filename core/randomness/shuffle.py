@@ -78,7 +78,7 @@ def permute(slots: Tensor, size: int, seed: int, epoch: Tensor | int = 0) -> Ten
     return torch.from_numpy(image).reshape(shape).to(device)
 
 
-def some_of(count: int, size: int, seed: int) -> Tensor:
+def random_subset(count: int, size: int, seed: int) -> Tensor:
     """[count] int64: which of ``size`` make a smaller part that is like the whole, rising.
 
     Drawn at random and without repetition: first ones, or every k-th, would say more about how

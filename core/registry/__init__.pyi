@@ -9,7 +9,7 @@ from .discovery import GROUP as GROUP, normalised as normalised
 from .kinds import KINDS as KINDS
 from .plugin import Plugin as Plugin
 from .reference import find_reference as find_reference
-from .supplier import named as named
+from .supplier import component_label as component_label
 from .trust import (
     Origin as Origin,
     refuse_if_forbidden as refuse_if_forbidden,

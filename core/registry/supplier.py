@@ -9,7 +9,7 @@ from .components import Component, installed
 from .reference import name_of, owner_of
 
 
-def named(kind: str, component: object) -> str:
+def component_label(kind: str, component: object) -> str:
     """``weighting 'min-snr' of elbowroom-min-snr 1.0.0``, or its class and file."""
     cls = type(component)
     for name, known in installed().components(kind).items():

@@ -2,43 +2,43 @@ from .changes import check_unchanged as check_unchanged
 from .checkpoint import (
     Checkpoint as Checkpoint,
     best as best,
-    check_room as check_room,
+    check_free_space as check_free_space,
     checkpoints as checkpoints,
     clean as clean,
+    ema_part as ema_part,
     find_checkpoints as find_checkpoints,
-    gathered as gathered,
+    gather_tensors as gather_tensors,
     load_weights as load_weights,
     named_tensors as named_tensors,
-    part_of_average as part_of_average,
     prune as prune,
     read_tensors as read_tensors,
     restore as restore,
     write_checkpoint as write_checkpoint,
     write_tensors as write_tensors,
 )
-from .devices import check_device as check_device, place as place
+from .devices import check_device as check_device, resolve_device as resolve_device
 from .folder import RunFolder as RunFolder
-from .host_memory import kept_memory as kept_memory
-from .load import Loaded as Loaded, check_average as check_average, load_run as load_run
-from .log_file import LogSoFar as LogSoFar
+from .host_memory import retain_memory as retain_memory
+from .load import Loaded as Loaded, check_ema as check_ema, load_run as load_run
+from .log_file import LogDigest as LogDigest
 from .precision import (
     Precision as Precision,
     check_precision as check_precision,
+    model_on as model_on,
     use_bfloat16 as use_bfloat16,
-    working as working,
 )
 from .provenance import (
-    check_lasting as check_lasting,
-    named_code as named_code,
-    of_the_script as of_the_script,
+    check_importable as check_importable,
+    code_overrides as code_overrides,
+    defined_in_script as defined_in_script,
     provenance as provenance,
 )
 from .ranks import (
     LONG as LONG,
     Ranks as Ranks,
-    gradients_of_this_rank as gradients_of_this_rank,
+    distribute as distribute,
+    full_tensor as full_tensor,
+    no_gradient_sync as no_gradient_sync,
     process_group as process_group,
-    spread as spread,
-    whole as whole,
 )
 from .state import VALIDATION as VALIDATION, State as State

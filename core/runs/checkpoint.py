@@ -33,10 +33,10 @@ from torch import Tensor, nn
 
 from ..config.messages import bytes_in_words
 from ..errors import ElbowroomError
-from ..files.atomic import atomic_folder, remove_folder, sweep
+from ..files.atomic import atomic_folder, remove_folder, remove_leftovers
 from ..files.digest import file_digest
 from ..files.json_file import JSONFileError
-from .ranks import Ranks, assign, whole
+from .ranks import Ranks, assign, full_tensor
 from .state import VALIDATION, OtherFormatError, State, StateError
 
 _NAME = re.compile(r"step-(\d{9,})")
@@ -226,11 +226,11 @@ def prune(folder: Path, keep: int, milestones: Collection[int] = ()) -> list[Pat
 
 def clean(folder: Path) -> None:
     """Remove what killed processes left half-written or half-deleted."""
-    sweep(folder, ".step-*")
-    sweep(folder, ".room-*")
+    remove_leftovers(folder, ".step-*")
+    remove_leftovers(folder, ".room-*")
 
 
-def check_room(folder: Path, size: int) -> None:
+def check_free_space(folder: Path, size: int) -> None:
     """Can ``folder`` take a checkpoint of ``size`` bytes? Asked before training begins."""
     probe = folder / f".room-{os.getpid()}"
     try:
@@ -295,11 +295,11 @@ def named_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {**parameters, **buffers}
 
 
-def gathered(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
+def gather_tensors(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
     """Whole copies on the CPU of the first rank, nothing on the others; every rank must ask."""
     found = {}
     for name, tensor in tensors.items():
-        full = whole(tensor)
+        full = full_tensor(tensor)
         if ranks.is_first:
             found[name] = full.cpu()
     return found
@@ -324,7 +324,7 @@ def restore(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origin:
         assign(target, values[name])
 
 
-def part_of_average(decay: float) -> str:
+def ema_part(decay: float) -> str:
     """The part that holds a further average of a run."""
     return f"ema-{decay}"
 

@@ -9,7 +9,9 @@ import torch
 from ..errors import ConfigError
 
 
-def place(device: torch.device | str | None = None, default_index: int = 0) -> torch.device:
+def resolve_device(
+    device: torch.device | str | None = None, default_index: int = 0
+) -> torch.device:
     """A device that is there: a GPU if there is one, else the CPU, unless ``device`` says which.
 
     A kind of accelerator without a number is the one with ``default_index``.

@@ -40,7 +40,7 @@ from ..registry.trust import Origin
 from .checkpoint import Checkpoint, Unusable, best, checkpoints, clean, find_checkpoints, undamaged
 from .log_file import LogFile
 from .provenance import code_of, provenance, suppliers
-from .run_error import RunError, disk_errors_told
+from .run_error import RunError, readable_disk_errors
 
 _CONFIG = "config.yaml"
 
@@ -60,7 +60,7 @@ class RunFolder:
         return self.path / "log.jsonl"
 
     @property
-    def has_begun(self) -> bool:
+    def exists(self) -> bool:
         """Is there a run? Its config is written last."""
         return (self.path / _CONFIG).is_file()
 
@@ -69,21 +69,21 @@ class RunFolder:
         """A new run's folder, with its config; one in use is refused."""
         folder = cls(Path(path))
         folder.check_free()
-        with disk_errors_told(folder.path):
+        with readable_disk_errors(folder.path):
             folder.path.mkdir(parents=True, exist_ok=True)
             folder.rewrite(config)  # its config comes last: now it is a run
         return folder
 
     def check_free(self) -> None:
         """May a new run begin here? Nothing is written."""
-        if self.has_begun:
+        if self.exists:
             found = find_checkpoints(self.checkpoints)[0]
             step = found[-1].step if found else 0
             raise RunError(
                 f"{self.path} has a run already, at step {step}: go on with --resume {self.path}, "
                 "or choose another folder"
             )
-        with disk_errors_told(self.path):
+        with readable_disk_errors(self.path):
             there = list(self.path.iterdir()) if self.path.exists() else []
         if any(not _ours(path.name) for path in there):
             raise RunError(f"{self.path} is not empty and not a run: choose another folder")
@@ -93,7 +93,7 @@ class RunFolder:
         """An existing run's folder."""
         check_path("run", path)
         folder = cls(Path(path))
-        if not folder.has_begun:
+        if not folder.exists:
             raise RunError(f"{path} is not a run: it has no config.yaml")
         folder._refuse_links()
         return folder
@@ -150,7 +150,7 @@ class RunFolder:
 
     def rewrite(self, config: Config) -> None:
         """Keep a config that differs in what may change: the next sitting begins with it."""
-        with disk_errors_told(self.path):
+        with readable_disk_errors(self.path):
             if not self.recorded(config):
                 text = json.dumps(provenance(config), indent=1)
                 replace_file(self.path / "provenance.json", text.encode())
@@ -206,14 +206,14 @@ class RunFolder:
             raise RunError(f"{self.checkpoints} has no checkpoint of step {step} any more")
         return attrs.evolve(chosen[0], checked=True)
 
-    def begin_again(self) -> None:
+    def restart(self) -> None:
         """Make a run without a good checkpoint one that has not saved yet; keep what there is."""
         if good := next(undamaged(find_checkpoints(self.checkpoints)[0][::-1]), None):
             raise RunError(
                 f"{self.path} has a good checkpoint, of step {good.step}: leave --restart out to "
                 "go on from it, or choose another folder"
             )
-        with disk_errors_told(self.path):
+        with readable_disk_errors(self.path):
             if self.checkpoints.exists():
                 self.checkpoints.rename(_unused(self.path / "checkpoints-left"))
             self._saved.unlink(missing_ok=True)
@@ -222,10 +222,10 @@ class RunFolder:
     def _saved(self) -> Path:
         return self.path / "saved.json"
 
-    def note_saved(self, step: int) -> None:
+    def record_first_checkpoint(self, step: int) -> None:
         """Leave word, once, that there is a checkpoint: from now on its loss would be one."""
         if not self._saved.exists():
-            with disk_errors_told(self.path):
+            with readable_disk_errors(self.path):
                 replace_file(self._saved, json.dumps({"first": step}).encode())
 
     # -- the log
@@ -244,7 +244,7 @@ class RunFolder:
         ``recorded`` is what a checkpoint of this step says of the log.
         """
         LogFile(self.log).rewind(step, recorded)
-        with disk_errors_told(self.path):
+        with readable_disk_errors(self.path):
             clean(self.checkpoints)
 
     @contextmanager

@@ -19,8 +19,8 @@ from ..objective.diffusion import Diffusion
 from .checkpoint import named_tensors, write_checkpoint
 from .folder import RunFolder
 from .load import load_run
-from .provenance import check_lasting, provenance
-from .run_error import disk_errors_told
+from .provenance import check_importable, provenance
+from .run_error import readable_disk_errors
 from .state import State
 
 
@@ -31,17 +31,17 @@ def save_run(model: Diffusion, parts: Parts, out: str | PathLike[str], step: int
     on with the run begins with a new one.
     """
     folder, config = Path(out), parts.config
-    check_lasting(config)
+    check_importable(config)
     RunFolder(folder).check_free()
     tensors = {name: t.detach().cpu() for name, t in named_tensors(model).items()}
     spec = None if parts.spec is None else attrs.asdict(parts.spec)
     state = State(config=to_plain(config), provenance=provenance(config), data=spec, step=step)
-    with disk_errors_told(folder):
+    with readable_disk_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder) as aside:
             run = RunFolder.create(aside, config)
             write_checkpoint(run.checkpoints, {"model": tensors, "ema": tensors}, state)
-            run.note_saved(step)
+            run.record_first_checkpoint(step)
             _read_back(aside)
     return folder
 

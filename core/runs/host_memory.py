@@ -31,7 +31,7 @@ _runs: list[torch.device] = []  # under way: the last one to end hands memory ba
 
 
 @contextmanager
-def kept_memory(device: torch.device | str) -> Iterator[None]:
+def retain_memory(device: torch.device | str) -> Iterator[None]:
     """Keep what is freed until the end, for computing on the CPU."""
     device = torch.device(device)
     libc = _glibc() if device.type == "cpu" else None

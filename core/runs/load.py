@@ -16,7 +16,7 @@ from ..config.sections import Config, to_plain
 from ..config.spec import ComponentSpec, NotPlainError
 from ..contracts.dataset import DataSpec
 from ..errors import ConfigError, ElbowroomError
-from ..objective.diffusion import Diffusion, ends_of
+from ..objective.diffusion import Diffusion, log_snr_range
 from ..objective.loss import One
 from ..registry.trust import trusting
 from .changes import warn_of_changes
@@ -25,11 +25,11 @@ from .checkpoint import (
     CheckpointError,
     best_first,
     checkpoints,
+    ema_part,
     load_weights,
-    part_of_average,
     undamaged,
 )
-from .devices import place
+from .devices import resolve_device
 from .folder import RunFolder
 
 
@@ -59,7 +59,7 @@ def load_run(
     Without a ``device`` it goes to a GPU if there is one.
     Code that the run names, and that no override names, is executed only with ``trust``.
     """
-    there = place(device)
+    there = resolve_device(device)
     folder = RunFolder.open(run)
     with trusting(trust):
         config = _config(folder, overrides)
@@ -72,12 +72,12 @@ def load_run(
         parts = of_run(build_parts(config, spec=spec), folder.path)
         model = build_model(parts)
         ends = _trained_ends(folder, own, config) if overrides else None
-    model.trained_ends = ends
+    model.trained_range = ends
     load_weights(model, found, weights)
     return Loaded(model.to(there).eval(), parts, folder, found)
 
 
-def check_average(run: str | PathLike[str], overrides: Iterable[str], trust: bool = False) -> None:
+def check_ema(run: str | PathLike[str], overrides: Iterable[str], trust: bool = False) -> None:
     """Refuse an average that a run does not keep, before anything is done with others."""
     folder = RunFolder.open(run)
     with trusting(trust):
@@ -100,7 +100,7 @@ def _average(config: Config, own: Mapping[str, Any]) -> str:
     if asked == ema:
         return "ema"
     if asked in also:
-        return part_of_average(asked)
+        return ema_part(asked)
     there = ", ".join(map(str, (ema, *also)))
     raise ConfigError(
         f"train.ema={asked}: the run keeps no such average; choose of {there} "
@@ -141,7 +141,7 @@ def _trained_ends(
     recorded = own.get("schedule") or config.process.build().natural_schedule
     if _same(config.schedule, recorded):
         return None
-    return ends_of(folder.component("schedule", recorded, config.process).build())
+    return log_snr_range(folder.component("schedule", recorded, config.process).build())
 
 
 def _recorded_spec(checkpoint: Checkpoint) -> DataSpec | None:

@@ -13,7 +13,7 @@ import attrs
 
 from ..files.atomic import replace_file
 from ..files.json_file import is_count, is_number, parse_json
-from .run_error import RunError, disk_errors_told
+from .run_error import RunError, readable_disk_errors
 
 
 @attrs.frozen
@@ -34,7 +34,7 @@ class LogFile:
         line = _line(row)
         if self.path.is_symlink():  # a stranger's run may hold any link
             raise RunError(f"{self.path} is a link, and a run writes through none: take it away")
-        with disk_errors_told(self.path), self.path.open("ab") as file:
+        with readable_disk_errors(self.path), self.path.open("ab") as file:
             file.write(line)
         return line
 
@@ -50,7 +50,7 @@ class LogFile:
         for number, reason in broken.items():
             words = f"{self.path}, line {number} cannot be read: {reason}"
             warnings.warn(f"{words}; it was cut short and is dropped", stacklevel=3)
-        kept = LogSoFar([_line(row) for row in rows if row["step"] <= step])
+        kept = LogDigest([_line(row) for row in rows if row["step"] <= step])
         if recorded is not None and kept.record() != recorded:
             warnings.warn(
                 f"{self.path} is not what was written: {kept.record()['lines']} lines up to step "
@@ -58,7 +58,7 @@ class LogFile:
                 stacklevel=3,
             )
         if self.path.exists():
-            with disk_errors_told(self.path):
+            with readable_disk_errors(self.path):
                 replace_file(self.path, b"".join(kept.lines))
 
     def refuse_broken_lines(self) -> None:
@@ -82,7 +82,7 @@ class LogFile:
         return [row for row in read.values() if not isinstance(row, str)], broken
 
 
-class LogSoFar:
+class LogDigest:
     """Lines of a log and their digest, as a checkpoint writes it down."""
 
     def __init__(self, lines: Sequence[bytes] = ()) -> None:
@@ -91,7 +91,7 @@ class LogSoFar:
             self.add(line)
 
     @classmethod
-    def of(cls, log: Path) -> LogSoFar:
+    def of(cls, log: Path) -> LogDigest:
         """That of the log as it is."""
         found = cls(log.read_bytes().splitlines(keepends=True) if log.exists() else ())
         found.lines = ()  # the digest is all that is needed from here on

@@ -15,8 +15,8 @@ from torch import nn
 
 from ..errors import ConfigError
 from ..objective.diffusion import Diffusion
-from .devices import current, place
-from .host_memory import kept_memory
+from .devices import current, resolve_device
+from .host_memory import retain_memory
 
 Precision = Literal["float32", "bfloat16"]
 _PRECISIONS = ("float32", "bfloat16")
@@ -34,7 +34,7 @@ def use_bfloat16(network: nn.Module, device: torch.device) -> None:
 
 
 @contextmanager
-def working(
+def model_on(
     model: Diffusion, device: torch.device | str | None = None, precision: str = "float32"
 ) -> Iterator[torch.device]:
     """The model on a device, its network in a precision; both as they were afterwards.
@@ -43,13 +43,13 @@ def working(
     """
     check_precision(precision)
     before = next((p.device for p in model.parameters()), torch.device("cpu"))
-    there = before if device is None and before.type != "cpu" else place(device)
+    there = before if device is None and before.type != "cpu" else resolve_device(device)
     own: Any = vars(model.denoiser).get("forward")  # None: that of its class
     model.to(there)
     if precision == "bfloat16":
         use_bfloat16(model.denoiser, there)
     try:
-        with current(there), kept_memory(there):
+        with current(there), retain_memory(there):
             yield there
     finally:
         if own is not None:

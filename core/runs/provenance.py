@@ -29,7 +29,7 @@ def provenance(config: Config) -> dict[str, Any]:
     }
 
 
-def named_code(config: Config) -> tuple[str, ...]:
+def code_overrides(config: Config) -> tuple[str, ...]:
     """Overrides that name the code of a config, for a run that was made from it."""
     named = [spec for spec in _specs(config) if spec.component and is_reference(spec.name)]
     return tuple(f"{spec.path}.name={json.dumps(spec.name)}" for spec in named)
@@ -40,10 +40,10 @@ def suppliers(config: Config) -> dict[str, Owner]:
     return {spec.path: spec.component.owner for spec in _specs(config) if spec.component}
 
 
-def check_lasting(config: Config) -> None:
+def check_importable(config: Config) -> None:
     """Refuse a config with a component that another program could not find."""
     to_plain(config)
-    for spec in of_the_script(config):
+    for spec in defined_in_script(config):
         cls = spec.name.partition(":")[2]
         raise ConfigError(
             f"{spec.path}: {cls} is defined in the script that runs, which no other program can "
@@ -51,7 +51,7 @@ def check_lasting(config: Config) -> None:
         )
 
 
-def of_the_script(config: Config) -> list[ComponentSpec]:
+def defined_in_script(config: Config) -> list[ComponentSpec]:
     """Components whose code is that of the program that runs."""
     return [spec for spec in _specs(config) if spec.name.startswith("__main__:")]
 

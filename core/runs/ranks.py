@@ -33,7 +33,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..errors import ConfigError, ElbowroomError
-from .devices import current, place
+from .devices import current, resolve_device
 
 _SESSIONS = itertools.count()
 _PATIENCE = timedelta(minutes=30)  # a rank may wait this long for another, which perhaps saves
@@ -75,7 +75,7 @@ class Ranks:
             dist.all_reduce(value)
         return value
 
-    def sum_in_order(self, value: Tensor) -> Tensor:
+    def ordered_sum(self, value: Tensor) -> Tensor:
         """The sum over ranks, added up in their order: the same bits each time."""
         if self.world == 1:
             return value
@@ -168,7 +168,7 @@ def process_group(
     All leave together, and none with a thread of the group still running: a process that ends
     while others talk to it, or while such a thread waits, may abort.
     """
-    here = place(device, int(os.environ.get("LOCAL_RANK", "0")))
+    here = resolve_device(device, int(os.environ.get("LOCAL_RANK", "0")))
     on_gpu = here.type == "cuda"
     ours = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized()
     if ours:
@@ -229,7 +229,7 @@ def _let_go_of_the_group(meshes: list[Any]) -> None:
     gc.collect()
 
 
-def spread(
+def distribute(
     model: nn.Module, network: nn.Module, how: Literal["ddp", "fsdp"], ranks: Ranks
 ) -> nn.Module:
     """``model`` spread over the ranks: call what comes back, keep using ``model``'s parameters.
@@ -268,11 +268,11 @@ def sharded(model: nn.Module, network: nn.Module, ranks: Ranks) -> nn.Module:
 
 
 @contextmanager
-def gradients_of_this_rank(spread: nn.Module, network: nn.Module) -> Iterator[None]:
+def no_gradient_sync(spread: nn.Module, network: nn.Module) -> Iterator[None]:
     """Gradients add up on each rank for themselves; the first ones after it bring all together.
 
-    ``spread`` is what :func:`spread` gave for the ``network``. A sharded one keeps whole gradients
-    meanwhile.
+    ``spread`` is what :func:`distribute` returned for the ``network``. A sharded one keeps whole
+    gradients meanwhile.
     """
     if isinstance(spread, nn.parallel.DistributedDataParallel):
         with spread.no_sync():
@@ -293,7 +293,7 @@ def blocks(network: nn.Module) -> list[nn.Module]:
     return [block for child in network.children() for block in blocks(child)]
 
 
-def whole(tensor: Tensor) -> Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """All of a tensor that may be sharded; every rank must ask."""
     tensor = tensor.detach()
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

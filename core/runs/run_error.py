@@ -14,7 +14,7 @@ class RunError(ElbowroomError):
 
 
 @contextmanager
-def disk_errors_told(path: Path) -> Iterator[None]:
+def readable_disk_errors(path: Path) -> Iterator[None]:
     """Whatever the disk says is told in a sentence."""
     try:
         yield

@@ -1,9 +1,9 @@
 """What keeping freed memory saves of a training step on the CPU.
 
-    python docs/benchmarks/kept_memory.py digits denoiser.channels=32 --pairs 5
+    python docs/benchmarks/retain_memory.py digits denoiser.channels=32 --pairs 5
 
 A plain loop of the config's model and AdamW, with one thread, in processes by turns: as glibc does
-it, and within ``elbowroom.kept_memory``. Prints CPU time, system time and page faults of a step,
+it, and within ``elbowroom.retain_memory``. Prints CPU time, system time and page faults of a step,
 the peak of memory, and the ratios of CPU time.
 """
 
@@ -19,7 +19,7 @@ import sys
 
 import elbowroom as er
 import torch
-from elbowroom.runs.host_memory import kept_memory
+from elbowroom.runs.host_memory import retain_memory
 
 WARM, STEPS = 4, 25
 
@@ -38,7 +38,7 @@ def measure(keep: bool, config: str, overrides: list[str]) -> dict[str, float]:
         model(batch.x, batch.y).loss.backward()
         optimiser.step()
 
-    with kept_memory("cpu") if keep else contextlib.nullcontext():
+    with retain_memory("cpu") if keep else contextlib.nullcontext():
         for _ in range(WARM):
             step()
         before = resource.getrusage(resource.RUSAGE_SELF)

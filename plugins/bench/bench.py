@@ -38,7 +38,7 @@ from elbowroom import (
 from elbowroom.config import Parts, build_model, build_parts
 from elbowroom.plugins.training.step import Training
 from elbowroom.registry import Registry
-from elbowroom.runs import Ranks, kept_memory
+from elbowroom.runs import Ranks, retain_memory
 from torch import Tensor
 
 from .bare_loop import BareLoop, can_be_written_out
@@ -137,7 +137,7 @@ def bench(
         {_SILENT.format(loop.name): loop.silent_turn for loop in training},
         {loop.name: loop.turn for loop in training},
     ]
-    with kept_memory(torch.device("cpu")):  # as a run has it
+    with retain_memory(torch.device("cpu")):  # as a run has it
         timings = _timed(groups, rounds, watch)
     counted = {"matmul": groups[1]["matmul"], **groups[0], **groups[-1]}
     flops = {name: _flops(run) for name, run in counted.items()}

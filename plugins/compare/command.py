@@ -16,8 +16,8 @@ from elbowroom.cli import (
     Device,
     Features,
     Metrics,
-    Pace,
     Reference,
+    RemainingTime,
     Samples,
     SampleSeeds,
     console,
@@ -211,8 +211,10 @@ class _Lines:
         self._over: int | None = None
         self._told: dict[str, float] = dict.fromkeys(labels, -math.inf)
         self._began = time.monotonic()
-        self._paces: dict[tuple[str, str], Pace] = {}  # of each point at each thing it does
-        self._points = Pace()
+        self._paces: dict[
+            tuple[str, str], RemainingTime
+        ] = {}  # of each point at each thing it does
+        self._points = RemainingTime()
         self._points.left(0, len(labels))
 
     def tell(self, states: Mapping[str, State]) -> None:
@@ -239,7 +241,7 @@ class _Lines:
         """How long a point will be at what it does."""
         if state.status != "running":
             return ""
-        pace = self._paces.setdefault((name, state.doing), Pace())
+        pace = self._paces.setdefault((name, state.doing), RemainingTime())
         left = pace.left(state.done, state.of)
         return "" if left is None else f", {duration(left)} to go"
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import attrs
 from elbowroom import Config, ConfigError, DataSpec, ElbowroomError, load_config
-from elbowroom.config import settled, to_plain
+from elbowroom.config import to_plain, with_schedule
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 
 from .axes import Axis, short_value
@@ -115,7 +115,7 @@ class Comparison:
         try:
             config = load_config(self.source, overrides)
             form = self._form(config)
-            config = config if form is None else settled(config, form)
+            config = config if form is None else with_schedule(config, form)
             point = Point(config, folder, self.protocol, device=self.device, ranks=self.ranks)
             to_plain(point.config)
         except ElbowroomError as error:

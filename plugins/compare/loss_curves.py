@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 import torch
 from elbowroom import Config, ElbowroomError
-from elbowroom.config import build_parts, settled
+from elbowroom.config import build_parts, with_schedule
 from elbowroom.plugins.paper.certificate import Certificate, certify
 from elbowroom.plugins.paper.slack import LossCurve, slack_on_run
 from elbowroom.plugins.paper.survey import levels_at
@@ -115,7 +115,7 @@ def weighting_of(config: Config | None, runs: Sequence[RunFolder]) -> dict[str, 
     """The weighting's shape over time, whether it is a bound, and if not, how far by a run."""
     if config is None:
         return None
-    config = settled(config, None)  # already so where the data could be read
+    config = with_schedule(config, None)  # already so where the data could be read
     assert config.schedule is not None
     options = {k: v for k, v in (config.weighting.given or {}).items() if k != "name"}
     about = {

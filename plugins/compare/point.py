@@ -28,14 +28,14 @@ from typing import Any
 
 import attrs
 from elbowroom import Config, ElbowroomError, RunError, RunEvent, load_config, train
-from elbowroom.cli import in_detail, listen
+from elbowroom.cli import log_details, set_up_logging
 from elbowroom.config import to_plain
 from elbowroom.files import read_json, replace_file
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.evaluation.run import evaluate_run, evaluation_folder, read_evaluation
 from elbowroom.plugins.launchers.launcher import ENDS_WITH_INPUT
 from elbowroom.plugins.training.loop import InterruptedRun
-from elbowroom.runs import RunFolder, check_unchanged, named_code, process_group
+from elbowroom.runs import RunFolder, check_unchanged, code_overrides, process_group
 
 from .shared_training import adopt, can_adopt
 
@@ -88,7 +88,7 @@ class Point:
     def run(self) -> RunFolder | None:
         """The folder, if a run began there; one of another config is refused."""
         opened = RunFolder(self.folder)
-        if not opened.has_begun:
+        if not opened.exists:
             return None
         check_unchanged(self.config, opened.plain_config(), str(self.folder))
         return opened
@@ -189,7 +189,7 @@ def run_point(job: Path) -> int:
         if str(folder) in missing:
             failed |= evaluate_run(
                 point.folder,
-                named_code(point.config),
+                code_overrides(point.config),
                 protocol,
                 out=folder,
                 device=point.device,
@@ -307,6 +307,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    listen()
-    in_detail()  # its output is the point's log
+    set_up_logging()
+    log_details()  # its output is the point's log
     sys.exit(main(sys.argv[1:]))

@@ -20,7 +20,7 @@ from elbowroom import (
 from elbowroom.files import write_atomically
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.launchers.launcher import Launcher
-from elbowroom.runs import check_device, check_lasting
+from elbowroom.runs import check_device, check_importable
 
 from .axes import Axis
 from .comparison import Cell, Comparison, refuse_broken
@@ -95,7 +95,7 @@ def _source(
     if out is None:
         raise ConfigError("compare: a model or mapping has no name: say where results go, out=...")
     told = parts_of(config).config if isinstance(config, Diffusion) else load_config(config)
-    check_lasting(told)
+    check_importable(told)
     file = Path(out) / "config.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, dump_yaml(told).encode())

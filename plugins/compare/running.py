@@ -15,7 +15,7 @@ from elbowroom.files import JSONFileError, is_count, locked, parse_json, read_js
 from elbowroom.plugins.evaluation.metric import Subject
 from elbowroom.plugins.launchers.launcher import Ended, Job, Launcher
 from elbowroom.plugins.training.signals import Interrupt
-from elbowroom.runs import RunFolder, place
+from elbowroom.runs import RunFolder, resolve_device
 
 from .comparison import Cell, Comparison
 
@@ -135,7 +135,7 @@ def _warm_up(comparison: Comparison, cells: Sequence[Cell]) -> None:
             continue
         seen.append(spec)
         with suppress(ElbowroomError):  # whatever is wrong, each point will say so itself
-            subject = Subject(spec.build(), device=place(comparison.device))
+            subject = Subject(spec.build(), device=resolve_device(comparison.device))
             for metric in comparison.protocol.build().values():
                 if metric.uses_samples:
                     metric.prepare(subject)

@@ -43,7 +43,7 @@ def adopt(config: Config, folder: Path, source: Path) -> RunFolder:
     A shorter run that is there already is lengthened.
     """
     run = RunFolder(folder)
-    if run.has_begun:
+    if run.exists:
         run.rewrite(config)
     else:
         run = RunFolder.create(folder, config)

@@ -40,8 +40,8 @@ from elbowroom import (
     Signature,
 )
 from elbowroom.errors import ContractError
-from elbowroom.randomness import kept_generators
-from elbowroom.registry import cause, named
+from elbowroom.randomness import preserve_generators
+from elbowroom.registry import cause, component_label
 from torch import Tensor, nn
 
 _FEW = 2  # examples a network is asked about
@@ -53,7 +53,7 @@ def check_training(model: Diffusion, data: Dataset, device: torch.device | str =
     batch = first_batch(data)
     model.to(device)
     placed = Batch(batch.x.to(device), None if batch.y is None else batch.y.to(device))
-    with kept_generators(torch.device(device)), _same_buffers(model):
+    with preserve_generators(torch.device(device)), _same_buffers(model):
         t = check_times(model.objective, device)
         check_weighting(model.objective, _spread_over(t))
         check_network(model, placed)
@@ -174,7 +174,7 @@ def check_own_network(model: Diffusion) -> None:
     x = torch.zeros((_FEW, *spec.shape), dtype=torch.int64, device=device)
     y = None if spec.classes is None else torch.zeros(_FEW, dtype=torch.int64, device=device)
     try:
-        with kept_generators(device), _same_buffers(model):
+        with preserve_generators(device), _same_buffers(model):
             check_network(model, Batch(x, y))
     except ElbowroomError:
         raise
@@ -296,7 +296,7 @@ class ComponentCheck:
 
     def ensure(self, holds: bool, otherwise: str) -> None:
         if not holds:
-            raise ContractError(f"{named(self.kind, self.component)} {otherwise}")
+            raise ContractError(f"{component_label(self.kind, self.component)} {otherwise}")
 
     def shape(self, name: str, value: Any, *allowed: tuple[int, ...]) -> None:
         self.ensure(

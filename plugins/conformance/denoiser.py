@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from elbowroom import Denoiser, Signature
-from elbowroom.randomness import kept_generators, seed_generators
+from elbowroom.randomness import preserve_generators, seed_generators
 from torch import Tensor
 
 from .law import close, ensure, run
@@ -23,7 +23,7 @@ def check_denoiser(
 ) -> None:
     """Every law of a denoiser; ``build`` makes one for a signature (a class will do)."""
     for signature in signatures:
-        with kept_generators():
+        with preserve_generators():
             seed_generators(0)
             network = build(signature).eval()
         run(build, [_shape, _deterministic, _separate, _learns, _reloads], network, build)

@@ -7,7 +7,7 @@ import re
 
 import torch
 from elbowroom.plugins.evaluation.feature_network import FeatureNetwork, weights_digest
-from elbowroom.randomness import kept_generators, seed_generators
+from elbowroom.randomness import preserve_generators, seed_generators
 from torch import Tensor
 
 from .law import close, ensure, run
@@ -55,7 +55,7 @@ def _alone(network: FeatureNetwork, x: Tensor) -> None:
 def _fixed(network: FeatureNetwork, x: Tensor) -> None:
     """Asked again it says the same, whatever the global generator does, with the same weights."""
     before, first = weights_digest(network), network(x)
-    with kept_generators():
+    with preserve_generators():
         seed_generators(1)
         second = network(x)
     for one, other in zip(first, second, strict=True):

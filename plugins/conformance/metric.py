@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from elbowroom import Dataset
 from elbowroom.plugins.evaluation.metric import Measurement, Metric, Subject, as_measurement
-from elbowroom.randomness import kept_generators, seed_generators
+from elbowroom.randomness import preserve_generators, seed_generators
 
 from .law import ensure, run
 
@@ -89,7 +89,7 @@ def _repeat(build: Callable[[], Metric], samples: torch.Tensor) -> None:
     metric = build()
     metric.update(samples, None)
     first = _said(metric)
-    with kept_generators():
+    with preserve_generators():
         seed_generators(1)
         second = _said(metric)
     for name, measurement in first.items():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from elbowroom.cli import Lines, Pace, console as terminal, duration, printable
+from elbowroom.cli import ProgressLines, RemainingTime, console as terminal, duration, printable
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -56,9 +56,9 @@ class Plain(Display):
 
     def __init__(self, steps: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.steps = steps
-        self.lines = Lines(self._write, clock)
+        self.lines = ProgressLines(self._write, clock)
         self._open = ExitStack()
-        self._open.enter_context(self.lines.beating())
+        self._open.enter_context(self.lines.reporting())
 
     def show(self, step: int, words: Mapping[str, str], left: str) -> None:
         self.say(
@@ -69,7 +69,7 @@ class Plain(Display):
         self.lines.at(f"{event.doing}, step", event.step, self.steps)
 
     def say(self, line: str) -> None:
-        self.lines.heard()
+        self.lines.restart_timer()
         self._write(line)
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class Bar(Display):
 @attrs.define
 class _Run:
     display: Display
-    pace: Pace
+    pace: RemainingTime
     clock: Callable[[], float]
     begun: float
     moved: bool = False  # has it gone on at all?
@@ -137,7 +137,7 @@ def start(
     console = console or terminal(stderr=True)
     live = console.is_terminal and not console.is_dumb_terminal
     display = Bar(event.steps, event.step, console) if live else Plain(event.steps, clock)
-    _runs[event.folder] = run = _Run(display, Pace(clock), clock, clock())
+    _runs[event.folder] = run = _Run(display, RemainingTime(clock), clock, clock())
     run.pace.left(event.step, event.steps)
     display.move(event, "")
     what = f"resuming at step {event.step}" if event.step else "training"
@@ -162,7 +162,7 @@ def move(event: RunEvent) -> None:
     if not run.moved:  # the first step is counted only where it is long: much happens but once
         run.moved = True
         if run.clock() - run.begun < _LONG:
-            run.pace = Pace(run.clock)
+            run.pace = RemainingTime(run.clock)
             left = run.pace.left(event.step, event.steps)
     run.display.move(event, _words_of(left))
     if left is not None and not run.timed:

@@ -25,7 +25,7 @@ from typing import IO, Any
 import attrs
 import numpy as np
 from elbowroom import ElbowroomError
-from elbowroom.files import atomic_folder, cache_folder, sweep, take_lock
+from elbowroom.files import atomic_folder, cache_folder, remove_leftovers, take_lock
 from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ def _convert(folder: Path, write: Callable[[Writer], None]) -> None:
         if folder.exists():  # another process was faster
             return
         if alone:  # else what looks left behind may be another process at work
-            sweep(folder.parent, f".{folder.name}.*")
+            remove_leftovers(folder.parent, f".{folder.name}.*")
         try:
             with atomic_folder(folder) as aside, closing(Writer(aside)) as writer:
                 write(writer)

@@ -173,7 +173,8 @@ class Pictures(Shrinkable):
         if left_out:
             warnings.warn(
                 f"{self.root}: {len(left_out)} broken pictures are left out: "
-                f"{join_names(left_out, most=3)} (all: {parts['train'].images.path.parent}/about.json)",
+                f"{join_names(left_out, most=3)} "
+                f"(all: {parts['train'].images.path.parent}/about.json)",
                 stacklevel=2,
             )
 

@@ -23,12 +23,12 @@ from elbowroom.cli import (
     Seed,
     Trust,
     console,
+    is_first_rank,
     number,
     print_json,
     progress_display,
-    speaks,
     table,
-    with_average,
+    with_ema,
 )
 
 FAILED = 1  # a metric did: what the others say is written all the same
@@ -66,7 +66,7 @@ def evaluate(
 
     Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
     """
-    from elbowroom.runs import check_average
+    from elbowroom.runs import check_ema
 
     from .metric import EVALUATION_BATCH
     from .protocol import EvaluationProtocol
@@ -84,12 +84,12 @@ def evaluate(
     )
     averages = [None] if ema is None else [one.strip() for one in ema.split(",")]
     for average in averages[1:]:
-        check_average(run, with_average(overrides, average), trust)
+        check_ema(run, with_ema(overrides, average), trust)
     with progress_display() as progress:
         reports = [
             evaluate_run(
                 run,
-                with_average(overrides, average),
+                with_ema(overrides, average),
                 protocol,
                 out=out if out is None or len(averages) == 1 else out / f"ema-{average}",
                 batch_size=batch_size or EVALUATION_BATCH,
@@ -100,10 +100,10 @@ def evaluate(
             )
             for average in averages
         ]
-    if json and speaks():
+    if json and is_first_rank():
         records = [{"folder": str(report.folder), **report.record} for report in reports]
         print_json(records[0] if len(records) == 1 else records)
-    elif speaks():
+    elif is_first_rank():
         for report in reports:
             _print(report.record)
             console().print(f"written to {report.folder / 'figures.json'}", markup=False)

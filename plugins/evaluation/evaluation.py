@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 import torch
 from elbowroom import Dataset, Diffusion
-from elbowroom.runs import Ranks, working
+from elbowroom.runs import Ranks, model_on
 
 from .measuring import Measuring, Progress
 from .metric import EVALUATION_BATCH, Measurement, Subject
@@ -70,7 +70,7 @@ def evaluate(
     """
     protocol = protocol or EvaluationProtocol()
     began = time.perf_counter()
-    with working(model, device, protocol.precision) as there:
+    with model_on(model, device, protocol.precision) as there:
         ranks = ranks or Ranks(there)
         part = (ranks.rank, ranks.world)
         subject = Subject(data, model, protocol.seed, batch_size, there, part)

@@ -28,7 +28,7 @@ from elbowroom.plugins.sampling.drawing import draw
 from elbowroom.plugins.sampling.filmstrip import Filmstrip, save_small_png
 from elbowroom.plugins.sampling.picture import has_picture
 from elbowroom.registry import trusting
-from elbowroom.runs import LONG, Loaded, load_run, process_group, working
+from elbowroom.runs import LONG, Loaded, load_run, model_on, process_group
 
 from .details import write_details
 from .evaluation import Evaluation, evaluate
@@ -160,11 +160,11 @@ def _written(
         folder.mkdir(parents=True, exist_ok=True)
         if found.calls_mean is not None and has_picture(model.process.data.shape):
             progress("drawing pictures", 0, 1)
-            with working(model, precision=protocol.precision):
+            with model_on(model, precision=protocol.precision):
                 record["reverse"] = _draw_pictures(model, protocol.seed, folder)
         if model.sampler is not None and model.process.data.tokens is not None:
             progress("drawing texts", 0, 1)
-            with working(model, precision=protocol.precision):
+            with model_on(model, precision=protocol.precision):
                 x = next(iter(draw(model, _TEXTS, None, protocol.seed, _TEXTS))).x
             record["texts"] = model.process.data.texts(x)
         write_details(folder, {**of, "config": about["config"]}, found.details)

@@ -16,7 +16,7 @@ from elbowroom.cli import (
     console,
     echo,
     print_json,
-    with_average,
+    with_ema,
 )
 
 Out = Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; new or empty.")]
@@ -54,7 +54,7 @@ def export(
 
     spec = parse_spec(to or _only_exporter())
     named = spec if isinstance(spec, str) else dict(spec)
-    changes = with_average(overrides, ema)
+    changes = with_ema(overrides, ema)
     folder = export_run(run, named, out, changes, checkpoint=checkpoint, trust=trust)
     pushed = (
         named_component("exporter", named, path="--to").build().push(folder, push) if push else None

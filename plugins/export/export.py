@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elbowroom import ElbowroomError, named_component
-from elbowroom.files import atomic_folder, give_mode_of_new_files
+from elbowroom.files import apply_default_mode, atomic_folder
 from elbowroom.registry import trusting
 from elbowroom.runs import load_run
 
@@ -40,7 +40,7 @@ def export_run(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder) as aside:
             exporter.write(loaded, config, aside)
-            give_mode_of_new_files(aside)  # safetensors' own are for their owner alone
+            apply_default_mode(aside)  # safetensors' own are for their owner alone
     except (OSError, SafetensorError) as error:  # what a full disk is called by whom
         words = getattr(error, "strerror", None) or error
         raise ElbowroomError(f"cannot write {folder}: {words}") from error

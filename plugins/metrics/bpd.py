@@ -37,7 +37,7 @@ import torch
 from elbowroom import ElbowroomError, IncompatibleError
 from elbowroom.plugins.evaluation.looks import Looks, freed, standard_error
 from elbowroom.plugins.evaluation.metric import Display, Measurement, Metric, Subject
-from elbowroom.randomness import some_of
+from elbowroom.randomness import random_subset
 from torch import Tensor
 
 from .groups import random_groups
@@ -132,7 +132,7 @@ class BitsPerDim(Metric):
         """Which examples, and how often each."""
         subject, split = self._subject, self._subject.data.split(self.split)
         assert subject.model is not None
-        rows = some_of(self.limit or len(split), len(split), subject.seed)
+        rows = random_subset(self.limit or len(split), len(split), subject.seed)
         each = self.looks or max(1, math.ceil(_LOOKS / len(rows)))
         return Looks(subject.model, split, rows, each, subject.seed, _STEP, subject.device)
 

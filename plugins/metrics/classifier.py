@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from elbowroom import Dataset, IncompatibleError, Split
 from elbowroom.plugins.evaluation.feature_network import FeatureNetwork, weights_digest
 from elbowroom.plugins.evaluation.metric import Subject
-from elbowroom.randomness import indices, kept_generators, seed_generators
+from elbowroom.randomness import indices, preserve_generators, seed_generators
 from torch import Tensor, nn
 
 from .kept import Kept, code_digest, digest_of
@@ -44,7 +44,7 @@ class Classifier(FeatureNetwork):
                 f"shape {spec.shape} and {'no' if spec.classes is None else spec.classes} classes"
             )
         self.levels, self.digest, self.accuracy = spec.levels, "", 0.0
-        with kept_generators():  # its first weights are drawn, and not used
+        with preserve_generators():  # its first weights are drawn, and not used
             self._build(spec.shape, spec.classes)
 
     def _build(self, shape: tuple[int, ...], classes: int) -> None:
@@ -110,7 +110,7 @@ def _take(network: Classifier, kept: Kept) -> bool:
 
 def _train(network: Classifier, split: Split) -> None:
     """Adam with a falling rate; every batch in keyed order, shifted by at most a pixel."""
-    with _one_thread(), kept_generators():
+    with _one_thread(), preserve_generators():
         seed_generators(_SEED)
         for module in network.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):

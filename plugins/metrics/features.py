@@ -17,7 +17,7 @@ from elbowroom import Dataset, IncompatibleError, installed, named_component
 from elbowroom.config import options_of, parse_spec
 from elbowroom.plugins.evaluation.feature_network import FeatureNetwork, weights_digest
 from elbowroom.plugins.evaluation.metric import Subject
-from elbowroom.randomness import some_of
+from elbowroom.randomness import random_subset
 from torch import Tensor
 
 __all__ = ["Eye", "FeatureNetwork", "FeatureSpec", "Features", "compact", "eye", "weights_digest"]
@@ -76,7 +76,7 @@ class Eye:
     def some(self, split: str, subject: Subject, limit: int) -> Tensor:
         """[N, F] features of a split, or of a random part where it is larger than the limit."""
         part = subject.data.split(split)
-        rows = some_of(limit, len(part), _SEED)
+        rows = random_subset(limit, len(part), _SEED)
         looked = [self(part.take(few).x).vectors.clone() for few in rows.split(subject.batch_size)]
         return compact(torch.cat(looked))
 

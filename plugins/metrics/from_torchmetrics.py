@@ -31,7 +31,7 @@ import torch
 from elbowroom import ElbowroomError, IncompatibleError
 from elbowroom.plugins.evaluation.metric import Measurement, Metric, Subject
 from elbowroom.plugins.sampling.picture import has_picture
-from elbowroom.randomness import kept_generators, seed_generators
+from elbowroom.randomness import preserve_generators, seed_generators
 from torch import Tensor, nn
 
 from .features import Eye, FeatureSpec, eye
@@ -131,7 +131,7 @@ class TorchMetrics(Metric):
 
     @contextmanager
     def _own_generators(self) -> Iterator[None]:
-        with kept_generators():
+        with preserve_generators():
             seed_generators(self._seed)
             yield
 

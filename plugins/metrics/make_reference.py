@@ -12,7 +12,7 @@ import torch
 from elbowroom import Dataset, ElbowroomError, named_component
 from elbowroom.config import parse_spec
 from elbowroom.plugins.evaluation.metric import Subject
-from elbowroom.runs import place
+from elbowroom.runs import resolve_device
 
 from .features import Eye, FeatureSpec, eye
 from .moments import Moments, Sums
@@ -53,7 +53,7 @@ def make_reference(
         raise ElbowroomError(
             f"--out {path}: a reference is an .npz file, in a folder that is there"
         )
-    subject = Subject(known, batch_size=batch_size, device=place(device))
+    subject = Subject(known, batch_size=batch_size, device=resolve_device(device))
     count = len(known.split(split))
     if count < 2:
         raise ElbowroomError(f"the {split} split has {count} examples: a covariance needs two")

@@ -16,9 +16,9 @@ from elbowroom.cli import (
     Run,
     Trust,
     console,
+    is_first_rank,
     print_json,
-    speaks,
-    with_average,
+    with_ema,
 )
 
 
@@ -60,7 +60,7 @@ def sample(
 
     report = sample_run(
         run,
-        with_average(overrides, ema),
+        with_ema(overrides, ema),
         count=count,
         labels=label or None,
         seed=seed,
@@ -72,7 +72,7 @@ def sample(
         trust=trust,
         overwrite=overwrite,
     )
-    if not speaks():
+    if not is_first_rank():
         return
     if json:
         print_json(report.record())

@@ -18,7 +18,7 @@ from typing import Protocol
 import torch
 from elbowroom import DataSpec, Diffusion, ElbowroomError, Frame, Noise, Sampler, Samples
 from elbowroom.config import check_integer
-from elbowroom.objective import ends_of
+from elbowroom.objective import log_snr_range
 from elbowroom.plugins.conformance.component_checks import check_begun, check_ended, listening
 from torch import Tensor
 
@@ -193,7 +193,7 @@ def _warn_of_untrained_levels(model: Diffusion, sampler: Sampler) -> None:
     used = sampler.levels(model).log_snr
     used = used[used.isfinite()]
     least, most = float(used.min()), float(used.max())
-    low, high = model.trained_ends or ends_of(model.schedule)
+    low, high = model.trained_range or log_snr_range(model.schedule)
     if least < low - _TOLERANCE or most > high + _TOLERANCE:
         warnings.warn(
             f"the sampler uses log-SNR {least:.4g} to {most:.4g}, but the network was trained on "

@@ -9,7 +9,7 @@ import torch
 from elbowroom import Diffusion, Samples, load
 from elbowroom.api import with_sampler
 from elbowroom.registry import trusting
-from elbowroom.runs import working
+from elbowroom.runs import model_on
 
 from .drawing import Labels, draw, join
 
@@ -37,5 +37,5 @@ def sample(
         model = model if isinstance(model, Diffusion) else load(model, device=device)
         if options:
             model = with_sampler(model, options)
-        with working(model, device, precision):
+        with model_on(model, device, precision):
             return join(list(draw(model, count, labels, seed, batch_size)))

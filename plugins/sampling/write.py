@@ -15,7 +15,7 @@ import torch
 from elbowroom import DataSpec, ElbowroomError, Frame, Samples
 from elbowroom.files import write_atomically
 from elbowroom.registry import trusting
-from elbowroom.runs import LONG, Loaded, Ranks, check_precision, load_run, process_group, working
+from elbowroom.runs import LONG, Loaded, Ranks, check_precision, load_run, model_on, process_group
 
 from .drawing import Labels, draw, from_tensors, join, to_tensors
 from .picture import has_picture, pixels, save_gif, save_png, tiled
@@ -139,7 +139,7 @@ def _into(
         about["made_from"] = files  # as they are before anything is drawn by them
     began = time.perf_counter()
     part = (ranks.rank, ranks.world)
-    with working(model, ranks.device, precision):
+    with model_on(model, ranks.device, precision):
         mine = list(draw(model, count, labels, seed, batch_size, part=part, watch=watch))
         found = gathered(mine, ranks)
     seconds = time.perf_counter() - began - sum(shown)

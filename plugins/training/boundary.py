@@ -12,7 +12,7 @@ import math
 import torch
 from elbowroom import Diffusion, Noise, Split
 from elbowroom.objective import boundary_terms
-from elbowroom.randomness import some_of
+from elbowroom.randomness import random_subset
 
 _EXAMPLES, _ELEMENTS = 512, 2**17  # at most so many
 _AT_ONCE = 16  # examples
@@ -23,7 +23,7 @@ _SEED, _STEP = 0, 2**31 - 3  # a step that nobody else asks for
 def boundary(model: Diffusion, split: Split, device: torch.device) -> float:
     """Prior KL and reconstruction in bits per dimension, the mean over some examples."""
     process, dims = model.process, model.process.data.dims
-    rows = some_of(min(_EXAMPLES, math.ceil(_ELEMENTS / dims)), len(split), _SEED)
+    rows = random_subset(min(_EXAMPLES, math.ceil(_ELEMENTS / dims)), len(split), _SEED)
     total = torch.zeros((), dtype=torch.float64, device=device)
     for part in rows.split(_AT_ONCE):
         x = process.encode(split.take(part).x.to(device))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from elbowroom.cli import JSON, Changes, Device, Trust, console, in_detail, print_json
+from elbowroom.cli import JSON, Changes, Device, Trust, console, log_details, print_json
 
 if TYPE_CHECKING:
     from .loop import RunResult
@@ -51,7 +51,7 @@ def train(
 
     from . import run
 
-    in_detail()
+    log_details()
     hushed = frozenset(without or ())
     if resume is not None:
         if out is not None or go_on:
@@ -90,10 +90,10 @@ def train(
 def _warn_of_a_cpu(config: str, device: str | None) -> None:
     """A preset that has a smaller one beside it for CPUs, NAME-cpu, was made for a GPU."""
     from elbowroom.config import presets
-    from elbowroom.runs import place
+    from elbowroom.runs import resolve_device
 
     smaller = f"{config}-cpu"
-    if smaller in presets() and place(device).type == "cpu":
+    if smaller in presets() and resolve_device(device).type == "cpu":
         console(stderr=True).print(
             f"warning: preset {config} is made for a GPU and this is a CPU, on which it may take "
             f"weeks: {smaller} is made for one",

@@ -18,22 +18,22 @@ from elbowroom import Dataset, DataSpec, Diffusion, ElbowroomError, RunError, Ru
 from elbowroom.contracts import check_submodules, is_trained
 from elbowroom.plugins.conformance.component_checks import check_training
 from elbowroom.plugins.paper.certificate import certify
-from elbowroom.randomness import kept_generators
+from elbowroom.randomness import preserve_generators
 from elbowroom.runs import (
     VALIDATION,
     Checkpoint,
-    LogSoFar,
+    LogDigest,
     Ranks,
     RunFolder,
     State,
     best as best_of,
-    check_room,
+    check_free_space,
     find_checkpoints,
-    gathered,
-    kept_memory,
+    full_tensor,
+    gather_tensors,
     named_tensors,
     prune,
-    whole,
+    retain_memory,
     write_checkpoint,
 )
 from torch import Tensor, nn
@@ -190,11 +190,11 @@ def fit_checked(
     ranks.first(lambda: folder.rewind(begins.step, begins.log))
     first = begins.step
     device = ranks.device
-    with kept_memory(device), kept_generators(device), Interrupt() as interrupt:
+    with retain_memory(device), preserve_generators(device), Interrupt() as interrupt:
         training = Training(model, data, options, seed=seed, ranks=ranks, start=first)
         if begins.checkpoint is not None:
             training.restore(begins.checkpoint)
-        ranks.first(lambda: check_room(folder.checkpoints, training.size()))
+        ranks.first(lambda: check_free_space(folder.checkpoints, training.size()))
         told = observers if ranks.is_first else Observers()
         run = _Run(training, data, folder, record=record, observers=told, start=begins)
         run.tell("run_started", first)
@@ -232,7 +232,7 @@ class _Run:
         if champion := best_of(find_checkpoints(folder.checkpoints)[0]):
             self.lowest = champion.validation or self.lowest
         self.seconds = start.seconds
-        self.log_so_far = LogSoFar.of(folder.log) if self.ranks.is_first else LogSoFar()
+        self.log_so_far = LogDigest.of(folder.log) if self.ranks.is_first else LogDigest()
         self.clock, self.since = time.perf_counter(), self.done
         self.next_beat = 0.0
 
@@ -345,7 +345,7 @@ class _Run:
 
         def write() -> str:
             path = write_checkpoint(self.folder.checkpoints, parts, state)
-            self.folder.note_saved(self.done)
+            self.folder.record_first_checkpoint(self.done)
             prune(self.folder.checkpoints, self.options.keep, self.options.milestones)
             return str(path)
 
@@ -360,8 +360,10 @@ class _Run:
         with torch.autograd.set_detect_anomaly(False):  # the user's would raise here
             losses = training.gradients(step)
         named = training.model.named_parameters()
-        gradients = not_finite([(name, whole(p.grad)) for name, p in named if p.grad is not None])
-        weights = gathered(named_tensors(training.model), ranks)
+        gradients = not_finite(
+            [(name, full_tensor(p.grad)) for name, p in named if p.grad is not None]
+        )
+        weights = gather_tensors(named_tensors(training.model), ranks)
         log_snr = losses.log_snr if losses.log_snr.ndim == 1 else losses.log_snr.flatten(1).mean(1)
         examples, lam, each = map(
             self.of_all, (training.feed.rows(step), log_snr, losses.per_example)

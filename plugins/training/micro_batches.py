@@ -16,7 +16,7 @@ from contextlib import nullcontext
 import attrs
 import torch
 from elbowroom import Diffusion, IncompatibleError, Losses, Noise
-from elbowroom.runs import Ranks, gradients_of_this_rank
+from elbowroom.runs import Ranks, no_gradient_sync
 from torch import Tensor, nn
 
 
@@ -42,7 +42,7 @@ def accumulate(
     found = []
     for part in parts:
         alone = part is not parts[-1]
-        with gradients_of_this_rank(spread, model.denoiser) if alone else nullcontext():
+        with no_gradient_sync(spread, model.denoiser) if alone else nullcontext():
             labels = None if cond is None else cond[part]
             losses = spread(x[part], labels, noise.select(part), shares=shares[part])
             losses.loss.backward()

@@ -37,7 +37,7 @@ def lend_training(source: RunFolder, run: RunFolder, config: Config) -> None:
                         _link(lent.path / name, aside / name)
                     state = attrs.evolve(lent.state, config=plain, provenance=supplied)
                     attrs.evolve(state, trained_in=origin).write(aside)
-            run.note_saved(lent.step)
+            run.record_first_checkpoint(lent.step)
         prune(run.checkpoints, config.train.keep, config.train.milestones)
     except OSError as error:
         raise ElbowroomError(f"cannot write to {run.path}: {error.strerror}") from error

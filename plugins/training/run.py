@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 from elbowroom import Config, Dataset, Diffusion, Losses, RunError, load_config
 from elbowroom.config import Parts, build_model, build_parts, to_plain
-from elbowroom.randomness import kept_generators
+from elbowroom.randomness import preserve_generators
 from elbowroom.registry import trusting
 from elbowroom.runs import (
     Ranks,
@@ -107,8 +107,8 @@ def _has_begun(out: Path) -> bool:
     folder = RunFolder(out)
 
     def look() -> bool:
-        with folder.locked(_PATIENCE) if folder.has_begun else contextlib.nullcontext():
-            return folder.has_begun
+        with folder.locked(_PATIENCE) if folder.exists else contextlib.nullcontext():
+            return folder.exists
 
     with process_group("cpu") as ranks:
         begun: bool = ranks.first(look)  # for all: another rank may be late, and see more
@@ -149,7 +149,7 @@ def _go_on(
     check_run(model, parts.dataset(), now.train, ranks)
     with run_lock(folder, ranks):
         if restart:
-            ranks.first(folder.begin_again)
+            ranks.first(folder.restart)
         start = Start.of(folder, ranks)
         ranks.first(
             lambda: (
@@ -206,7 +206,7 @@ def reproduce(
     path = Path(fault)
     with trusting(trust):
         config = RunFolder.open(path.parent.parent).config()
-    with process_group(device) as ranks, kept_generators(ranks.device):
+    with process_group(device) as ranks, preserve_generators(ranks.device):
         parts, model = _built(config)
         training = Training(model, parts.dataset(), config.train, seed=config.seed, ranks=ranks)
         weights = read_tensors(path / "model.safetensors")

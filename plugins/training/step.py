@@ -18,13 +18,13 @@ from elbowroom.randomness import seed_generators
 from elbowroom.runs import (
     Checkpoint,
     Ranks,
-    gathered,
+    distribute,
+    ema_part,
+    full_tensor,
+    gather_tensors,
     named_tensors,
-    part_of_average,
     restore,
-    spread,
     use_bfloat16,
-    whole,
 )
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
@@ -58,13 +58,12 @@ class Training:
         check_label_dropout(model, options, self.classes)
         self.model = model.to(ranks.device).train()
         _set_up(model.denoiser, options, ranks.device)
-        self.spread = spread(model, model.denoiser, options.parallel, ranks)
+        self.spread = distribute(model, model.denoiser, options.parallel, ranks)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.updates = _updates(model, self.parameters, options)
         self.ema = EMA(model, options.ema, options.ema_warmup)
         self.averages = {"ema": self.ema} | {  # by the part of a checkpoint that keeps them
-            part_of_average(decay): EMA(model, decay, options.ema_warmup)
-            for decay in options.ema_also
+            ema_part(decay): EMA(model, decay, options.ema_warmup) for decay in options.ema_also
         }
         self.feed = Feed(data.split("train"), seed, options.batch_size, ranks)
         bounded = model.process.has_likelihood
@@ -106,7 +105,7 @@ class Training:
         for part in self.model.adaptive:
             held = list(cast("nn.Module", part).buffers())
             before = [buffer.clone() for buffer in held]
-            part.adapt(self.ranks.sum_in_order(part.statistics(losses)))
+            part.adapt(self.ranks.ordered_sum(part.statistics(losses)))
             for buffer, old in zip(held, before, strict=True):
                 buffer.copy_(torch.where(unsound != 0, old, buffer))
 
@@ -118,12 +117,12 @@ class Training:
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Everything that changes, whole and on the first rank's CPU; every rank must ask."""
-        model = gathered(named_tensors(self.model), self.ranks)
-        averages = {p: gathered(e.average, self.ranks) for p, e in self.averages.items()}
+        model = gather_tensors(named_tensors(self.model), self.ranks)
+        averages = {p: gather_tensors(e.average, self.ranks) for p, e in self.averages.items()}
         return {
             "model": model,
             **{part: {**model, **average} for part, average in averages.items()},
-            "optimiser": gathered(self.updates.tensors(self._names()), self.ranks),
+            "optimiser": gather_tensors(self.updates.tensors(self._names()), self.ranks),
             "window": {name: t.cpu() for name, t in self.window.tensors().items()},
         }
 
@@ -162,7 +161,7 @@ def gradient_norm(parameters: list[nn.Parameter]) -> Tensor:
     for group in layouts(parameters):
         gradients = [p.grad for p in group if p.grad is not None]
         if gradients:
-            norms.append(whole(nn.utils.get_total_norm(gradients, foreach=True)))
+            norms.append(full_tensor(nn.utils.get_total_norm(gradients, foreach=True)))
     return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import attrs
 from elbowroom import Config, Diffusion, load_config, parts_of
-from elbowroom.api import as_dataset, attach_parts, writable_parts
+from elbowroom.api import as_dataset, attach_parts, recordable_parts
 from elbowroom.config import check_path
-from elbowroom.runs import RunFolder, load_weights, of_the_script
+from elbowroom.runs import RunFolder, defined_in_script, load_weights
 
 from . import run as run_training
 from .loop import InterruptedRun, RunResult
@@ -43,7 +43,7 @@ def train(
             run_training.train(config, out, device=device, without=without, go_on=go_on)
         )
     config = _changed(parts_of(model).config, options)
-    parts = writable_parts(attrs.evolve(parts_of(model), config=config))
+    parts = recordable_parts(attrs.evolve(parts_of(model), config=config))
     config = parts.config
     _warn_of_main(config)
     result = run_training.train(
@@ -100,7 +100,7 @@ def _unless_interrupted(result: RunResult) -> RunResult:
 
 def _warn_of_main(config: Config) -> None:
     """Say what a run will not be good for while there is time to change it."""
-    for spec in of_the_script(config):
+    for spec in defined_in_script(config):
         warnings.warn(
             f"{spec.path}: {spec.name.partition(':')[2]} is defined in the script that runs: only "
             "this script can load or resume the run; from a file of its own every command can",

@@ -22,7 +22,7 @@ from elbowroom.plugins.training.run import resume, train
 from elbowroom.randomness.noise import Noise
 from elbowroom.runs.checkpoint import checkpoints
 from elbowroom.runs.load import load_run
-from elbowroom.runs.precision import working
+from elbowroom.runs.precision import model_on
 from torch import nn
 
 from tests.helpers.accelerated import CPU, DEVICE, config, models
@@ -154,10 +154,10 @@ def _noted(function, asked):
 def test_a_model_comes_back_from_where_it_worked():
     """With the samples of the CPU; given no device it stays on the accelerator it is on."""
     here, there = models(config())
-    with working(here, NAME) as device:
+    with model_on(here, NAME) as device:
         assert device == DEVICE == next(here.parameters()).device
     assert next(here.parameters()).device == CPU
-    with working(there) as device:
+    with model_on(there) as device:
         assert device == DEVICE
 
 
@@ -213,12 +213,12 @@ def test_bfloat16_is_for_the_network_alone_and_for_the_time_it_is_asked_for(devi
     """As in training; afterwards the network is as it was."""
     model, _ = models(config())
     model.denoiser = Telling()
-    with working(model, device, "bfloat16"):
+    with model_on(model, device, "bfloat16"):
         assert not torch.is_autocast_enabled(torch.device(device).type)
         model.sampler.sample(model, Noise.of(0, 2, device=device), torch.arange(2, device=device))
     assert model.denoiser.said and all(model.denoiser.said)
     assert "forward" not in vars(model.denoiser)
-    with working(model, device):
+    with model_on(model, device):
         model.sampler.sample(model, Noise.of(0, 2, device=device), torch.arange(2, device=device))
     assert not model.denoiser.said[-1]
 

@@ -9,7 +9,7 @@ import torch
 from elbowroom.config.assembly import build_parts
 from elbowroom.config.sections import Config
 from elbowroom.plugins.training.step import Training
-from elbowroom.randomness.generators import kept_generators, seed_generators
+from elbowroom.randomness.generators import preserve_generators, seed_generators
 from elbowroom.runs.ranks import Ranks, process_group
 
 from tests.helpers.accelerated import CPU, DEVICE, PROCESSES, config, model
@@ -136,7 +136,7 @@ def test_generators_are_left_as_they_were():
     """Those of the CPU and of the device in use."""
     second = torch.device(NAME, 1)
     before = torch.get_rng_state(), module.get_rng_state(1)
-    with kept_generators(second):
+    with preserve_generators(second):
         seed_generators(3, second)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert torch.equal(module.get_rng_state(1), before[1])

@@ -23,7 +23,7 @@ from elbowroom import Config, ElbowroomError, named_component
 from elbowroom.config import natural_schedule, to_plain
 from elbowroom.plugins.export.exporter import Exporter
 from elbowroom.registry import trusting
-from elbowroom.runs import Loaded, named_code, provenance
+from elbowroom.runs import Loaded, code_overrides, provenance
 
 from .card import model_card, use_of_elbowroom, use_of_native
 from .hub import push
@@ -90,7 +90,7 @@ class DiffusersExporter(Exporter):
     def _said(self, config: Config, run: Loaded, *names: str) -> dict[str, Any]:
         """What a part needs to be made again."""
         plain, suppliers = to_plain(config), provenance(config)["components"]
-        for code in named_code(config):
+        for code in code_overrides(config):
             if ".py:" in code and code.partition(".")[0] in names:
                 raise ElbowroomError(
                     f"{code}: a file cannot be exported by its name: put the class into a package "

@@ -9,7 +9,7 @@ import unicodedata
 import warnings
 
 import pytest
-from elbowroom.cli import console, listen, printable, table
+from elbowroom.cli import console, printable, set_up_logging, table
 from elbowroom.plugins.training.run import train
 
 from tests.helpers.command import elbowroom
@@ -39,7 +39,7 @@ def test_every_way_to_write_is_safe(capsys):
     listing = table("title", "name")
     listing.add_row(NASTY)
     console().print(listing)
-    listen()
+    set_up_logging()
     logging.getLogger("elbowroom.test").warning(NASTY)
     with warnings.catch_warnings():
         warnings.simplefilter("always")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from elbowroom.config.assembly import build_parts, settled
+from elbowroom.config.assembly import build_parts, with_schedule
 from elbowroom.config.explain import explain_config
 from elbowroom.config.sections import dump_yaml, load_config
 from elbowroom.plugins.compare.axes import Axis
@@ -67,5 +67,5 @@ def test_a_named_schedule_stays_as_it_is():
     """Only a config that leaves the schedule open gets one chosen."""
     config = load_config(tiny_config("gaussian"), {"schedule": "vp-cosine"})
     parts = build_parts(config)
-    assert parts.config == config == settled(config, parts.spec)
+    assert parts.config == config == with_schedule(config, parts.spec)
     assert parts.config.schedule.given["log_snr_max"] is None

@@ -9,11 +9,11 @@ from contextlib import suppress
 import pytest
 from elbowroom.errors import ElbowroomError
 from elbowroom.files.atomic import (
+    apply_default_mode,
     atomic_folder,
-    give_mode_of_new_files,
     remove_folder,
+    remove_leftovers,
     replace_file,
-    sweep,
 )
 from elbowroom.files.lock import LockedError, locked, take_lock
 
@@ -61,9 +61,9 @@ with atomic_folder(Path({str(tmp_path)!r}) / "made") as aside:
     subprocess.run([sys.executable, "-c", program], check=False)
     (tmp_path / "kept").write_text("")
     assert len(list(tmp_path.iterdir())) == 2
-    sweep(tmp_path, ".made.*")
+    remove_leftovers(tmp_path, ".made.*")
     assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
-    sweep(tmp_path / "nowhere", "*")
+    remove_leftovers(tmp_path / "nowhere", "*")
 
 
 def test_removing_takes_the_name_first(tmp_path, monkeypatch):
@@ -127,7 +127,7 @@ def test_files_get_one_mode_and_what_links_lead_to_keeps_its_own(tmp_path):
     outside.touch(0o600)
     (folder / "weights").touch(0o600)
     (folder / "link").symlink_to(outside)
-    give_mode_of_new_files(folder)
+    apply_default_mode(folder)
     (tmp_path / "new").touch()
     assert (folder / "weights").stat().st_mode == (tmp_path / "new").stat().st_mode
     assert outside.stat().st_mode & 0o777 == 0o600

@@ -19,7 +19,7 @@ from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.metrics.bpd import BitsPerDim
 from elbowroom.plugins.schedules.masking import Cosine
 from elbowroom.plugins.training.validation import validate
-from elbowroom.randomness.shuffle import some_of
+from elbowroom.randomness.shuffle import random_subset
 from elbowroom.runs.ranks import Ranks
 from torch import Tensor
 
@@ -142,9 +142,9 @@ def test_the_order_changes_questions_but_not_which_times_are_asked():
 
 def test_a_part_of_a_whole_is_a_random_one():
     """Not the first ones and not every k-th, which would follow the order of the whole."""
-    part = some_of(100, 1000, 0)
+    part = random_subset(100, 1000, 0)
     assert torch.equal(part, part.unique()) and len(part) == 100
     assert torch.bincount(part % 10, minlength=10).max() < 25
     assert torch.bincount(part // 100, minlength=10).max() < 25
-    assert not torch.equal(part, some_of(100, 1000, 1))
-    assert torch.equal(some_of(50, 20, 3), torch.arange(20))
+    assert not torch.equal(part, random_subset(100, 1000, 1))
+    assert torch.equal(random_subset(50, 20, 3), torch.arange(20))

@@ -17,7 +17,7 @@ from elbowroom.plugins.training.run import resume, train
 from elbowroom.runs.checkpoint import (
     CheckpointError,
     best,
-    check_room,
+    check_free_space,
     checkpoints,
     clean,
     load_weights,
@@ -195,18 +195,18 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
 
 def test_room_is_asked_for_and_given_back(tmp_path):
     """The probe leaves nothing behind; an impossible size is refused."""
-    check_room(tmp_path, 1 << 20)
+    check_free_space(tmp_path, 1 << 20)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(CheckpointError, match="no room"):
-        check_room(tmp_path, 1 << 60)
+        check_free_space(tmp_path, 1 << 60)
     assert list(tmp_path.iterdir()) == []
 
 
 KILLED_IN_THE_PROBE = """
 import os, pathlib, signal, sys
-from elbowroom.runs.checkpoint import check_room
+from elbowroom.runs.checkpoint import check_free_space
 os.posix_fallocate = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-check_room(pathlib.Path(sys.argv[1]), 1 << 20)
+check_free_space(pathlib.Path(sys.argv[1]), 1 << 20)
 """
 
 

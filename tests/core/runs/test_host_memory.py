@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc
 # lies above them whether freed blocks can be handed back at all.
 LOOK = """
 import ctypes, json, os, sys, torch
-from elbowroom.runs.host_memory import kept_memory
+from elbowroom.runs.host_memory import retain_memory
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
@@ -48,9 +48,9 @@ def kept_after_free():
 device = torch.device(sys.argv[1])
 found = {}
 found["before"] = kept_after_free()
-with kept_memory(device):
+with retain_memory(device):
     try:
-        with kept_memory(device):
+        with retain_memory(device):
             raise RuntimeError("a run within the run that fails")
     except RuntimeError:
         pass

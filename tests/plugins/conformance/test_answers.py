@@ -482,7 +482,7 @@ def test_the_command_says_it_in_a_sentence(tmp_path):
 
 def test_the_owner_of_a_registered_component_is_its_distribution():
     """A name that a config can use, and the package that supplies it."""
-    from elbowroom.registry.supplier import named
+    from elbowroom.registry.supplier import component_label
 
-    assert named("process", Masked()).startswith("process 'masked' of elbowroom ")
+    assert component_label("process", Masked()).startswith("process 'masked' of elbowroom ")
     assert issubclass(type(checked().denoiser), Denoiser)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elbowroom.cli import Lines, Pace, duration
+from elbowroom.cli import ProgressLines, RemainingTime, duration
 
 
 class Clock:
@@ -18,7 +18,7 @@ class Clock:
 def test_what_is_left_does_not_count_the_start():
     """Ten seconds until the first step, then two a step: two for each that is left."""
     clock = Clock()
-    pace = Pace(clock)
+    pace = RemainingTime(clock)
     clock.now += 10
     assert pace.left(1, 11) is None
     clock.now += 4
@@ -33,21 +33,21 @@ def test_what_is_left_does_not_count_the_start():
 def test_lines_come_when_it_was_silent_for_long():
     """Not before, whoever spoke last; each says how far it is and how long it will take."""
     clock, said = Clock(), []
-    lines = Lines(said.append, clock, silence=20)
+    lines = ProgressLines(said.append, clock, silence=20)
     lines.at("drawing samples", 0, 100)
     clock.now += 10
     lines.at("drawing samples", 25, 100)
     assert said == []
     clock.now += 10
-    lines.beat()
+    lines.report()
     assert said == ["drawing samples 25/100, 0:00:20 so far, 0:00:30 to go"]
     clock.now += 10
-    lines.heard()
+    lines.restart_timer()
     clock.now += 19
     lines.at("computing fid", 3, 5)
     assert len(said) == 1
     clock.now += 61
-    lines.beat()
+    lines.report()
     assert said[1:] == ["computing fid 3/5, 0:01:01 so far"]
 
 
@@ -56,8 +56,8 @@ def test_a_thread_keeps_looking():
     import threading
 
     spoken = threading.Event()
-    lines = Lines(lambda words: spoken.set(), silence=0)
-    with lines.beating(every=0.001):
+    lines = ProgressLines(lambda words: spoken.set(), silence=0)
+    with lines.reporting(every=0.001):
         lines._doing = "thinking"
         assert spoken.wait(60)
     assert not [t for t in threading.enumerate() if t.name == "elbowroom-progress"]

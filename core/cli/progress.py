@@ -17,7 +17,7 @@ Clock = Callable[[], float]
 _SILENCE = 20.0  # seconds; after so many without a word there is one
 
 
-class Pace:
+class RemainingTime:
     """How fast something goes on."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -35,7 +35,7 @@ class Pace:
         return (now - began) / (done - before) * (of - done)
 
 
-class Lines:
+class ProgressLines:
     """Where there is no terminal: a line when there has been none for a while."""
 
     def __init__(
@@ -53,16 +53,20 @@ class Lines:
         """It is here now; said when it is time."""
         with self._lock:
             if getattr(self, "_doing", None) != doing:
-                self._doing, self._since, self._pace = doing, self._clock(), Pace(self._clock)
+                self._doing, self._since, self._pace = (
+                    doing,
+                    self._clock(),
+                    RemainingTime(self._clock),
+                )
             self._done, self._of = done, of
             self._left = self._pace.left(done, of)
-        self.beat()
+        self.report()
 
-    def heard(self) -> None:
+    def restart_timer(self) -> None:
         """Someone else has said something."""
         self._heard = self._clock()
 
-    def beat(self) -> None:
+    def report(self) -> None:
         """Say where it is if it has been silent for long."""
         with self._lock:
             if not self._doing or self._clock() - self._heard < self._silence:
@@ -75,13 +79,13 @@ class Lines:
         self._say(words)
 
     @contextmanager
-    def beating(self, every: float = 1.0) -> Iterator[Lines]:
+    def reporting(self, every: float = 1.0) -> Iterator[ProgressLines]:
         """Look every second whether it is time to say something."""
         over = threading.Event()
 
         def watch() -> None:
             while not over.wait(every):
-                self.beat()
+                self.report()
 
         thread = threading.Thread(target=watch, daemon=True, name="elbowroom-progress")
         thread.start()
