@@ -33,7 +33,7 @@ from .output import (
     set_up_logging as set_up_logging,
     table as table,
 )
-from .pace import (
+from .progress import (
     ProgressLines as ProgressLines,
     RemainingTime as RemainingTime,
     duration as duration,

@@ -170,7 +170,7 @@ def progress_display() -> Iterator[Callable[[str, int, int], None]]:
 
     A bar on a terminal; elsewhere lines on stderr, where there would be silence for long.
     """
-    from .pace import ProgressLines
+    from .progress import ProgressLines
 
     err = console(stderr=True)
     if not is_first_rank():
