@@ -33,7 +33,7 @@ import attrs
 import torch
 from attrs.validators import ge, optional
 from elbowroom import ElbowroomError, Noise
-from elbowroom.plugins.evaluation.looks import standard_error
+from elbowroom.plugins.evaluation.bound_estimator import standard_error
 from elbowroom.plugins.evaluation.metric import Display, Measurement, Metric, Subject
 from elbowroom.randomness import random_subset
 from torch import Tensor

@@ -14,14 +14,14 @@ import argparse
 
 import torch
 from elbowroom.objective.diffusion import Diffusion
-from elbowroom.plugins.training.batches import Feed
+from elbowroom.plugins.training.batches import BatchLoader
 from elbowroom.runs.load import load_run
 from elbowroom.runs.ranks import Ranks
 
 SAMPLERS = ("stratified", "uniform", "importance")
 
 
-def gradients(model: Diffusion, feed: Feed, batches: int) -> torch.Tensor:
+def gradients(model: Diffusion, feed: BatchLoader, batches: int) -> torch.Tensor:
     """[batches, parameters]"""
     found = []
     for n in range(batches):
@@ -46,7 +46,9 @@ def main() -> None:
         for name in SAMPLERS:
             loaded = load_run(run, {"objective.times": name})
             model, data = loaded.model, loaded.parts.config.data.build()
-            feed = Feed(data.split("train"), 1, options.batch_size, Ranks(torch.device("cpu")))
+            feed = BatchLoader(
+                data.split("train"), 1, options.batch_size, Ranks(torch.device("cpu"))
+            )
             grads = gradients(model, feed, options.batches)
             feed.close()
             scatter = grads.var(0).sum().item()

@@ -177,7 +177,7 @@ def run_point(job: Path) -> int:
     if needs_training:
         _jobs[point.folder] = job
         try:
-            train(point.config, point.folder, device=point.device, go_on=True)
+            train(point.config, point.folder, device=point.device, auto_resume=True)
         except InterruptedRun as error:
             _end(job, "interrupted", f"at step {error.result.step} of {error.result.steps}")
             return error.exit_code

@@ -9,7 +9,7 @@ from typing import Any
 
 from elbowroom import Config, ElbowroomError
 from elbowroom.config import to_plain
-from elbowroom.plugins.training.reuse import lend_training
+from elbowroom.plugins.training.reuse import reuse_training
 from elbowroom.runs import RunFolder
 
 _OF_DRAWING = "sampler"
@@ -47,5 +47,5 @@ def adopt(config: Config, folder: Path, source: Path) -> RunFolder:
         run.rewrite(config)
     else:
         run = RunFolder.create(folder, config)
-    lend_training(RunFolder.open(source), run, config)
+    reuse_training(RunFolder.open(source), run, config)
     return run

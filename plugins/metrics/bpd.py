@@ -5,10 +5,10 @@
 The diffusion term of an example is estimated at ``looks`` levels. The bound is the same under every
 schedule with the same ends, so levels are not drawn by the model's own, which may look so rarely
 where much is lost that a few looks decide all, but half by it and half evenly over lambda
-(:mod:`elbowroom.plugins.evaluation.evaluation_schedule`). The draws of all examples together have
+(:mod:`elbowroom.plugins.evaluation.bound_estimator`). The draws of all examples together have
 evenly spread times, assigned to examples by a keyed permutation, so the order of the split does not
-matter (:mod:`elbowroom.plugins.evaluation.looks`, also for the standard error). Noise is keyed by
-example and draw: the batch size and the machine do not change it.
+matter (the same module, also for the standard error). Noise is keyed by example and draw: the batch
+size and the machine do not change it.
 
 The standard error is for other examples and other draws of times and noise. ``draws_error`` is the
 part of the draws alone, for these examples: with s_ik the bits of draw k of example i less the mean
@@ -35,7 +35,11 @@ from typing import Any, ClassVar, Literal
 import attrs
 import torch
 from elbowroom import ElbowroomError, IncompatibleError
-from elbowroom.plugins.evaluation.looks import Looks, freed, standard_error
+from elbowroom.plugins.evaluation.bound_estimator import (
+    BoundEstimator,
+    standard_error,
+    time_residuals,
+)
 from elbowroom.plugins.evaluation.metric import Display, Measurement, Metric, Subject
 from elbowroom.randomness import random_subset
 from torch import Tensor
@@ -95,18 +99,20 @@ class BitsPerDim(Metric):
     def _part(self, part: tuple[int, int]) -> Tensor:
         """[looks, N, 3] bits of the examples that a rank of so many looks at."""
         looks, (rank, ranks) = self._looks(), part
-        size = max(1, self._subject.batch_size // looks.each)
+        size = max(1, self._subject.batch_size // looks.draws)
         batches = torch.arange(len(looks.rows)).split(size)  # the same for any number of ranks
         begin, end = (-(-r * len(batches) // ranks) for r in (rank, rank + 1))
         found = [self._looked(looks, numbers) for numbers in batches[begin:end]]
-        return torch.cat([torch.empty(looks.each, 0, len(_TERMS), dtype=torch.float64), *found], 1)
+        return torch.cat([torch.empty(looks.draws, 0, len(_TERMS), dtype=torch.float64), *found], 1)
 
     def compute(self) -> dict[str, Measurement]:
         looks, bits = self._looks(), self._bits if self._bits is not None else self._part((0, 1))
         count = len(looks.rows)
         sure = bits.clone()
-        sure[:, :, -1] = freed(bits[:, :, -1], looks.times(torch.arange(count)))  # diffusion
-        of = {"split": f"{count} {self.split} examples", "looks": looks.each}
+        sure[:, :, -1] = time_residuals(
+            bits[:, :, -1], looks.times(torch.arange(count))
+        )  # diffusion
+        of = {"split": f"{count} {self.split} examples", "looks": looks.draws}
         if looks.split.take(looks.rows[:1]).y is not None:
             of["given"] = "the label"
         whole = _with_replicates(_measurement(bits.sum(2), sure.sum(2), of), sure.sum(2))
@@ -128,20 +134,20 @@ class BitsPerDim(Metric):
         of = {**whole.of, "knows_nothing": f"log₂ {values}"}
         return attrs.evolve(whole, better="lower", of=of, knows_nothing=math.log2(values))
 
-    def _looks(self) -> Looks:
+    def _looks(self) -> BoundEstimator:
         """Which examples, and how often each."""
         subject, split = self._subject, self._subject.data.split(self.split)
         assert subject.model is not None
         rows = random_subset(self.limit or len(split), len(split), subject.seed)
         each = self.looks or max(1, math.ceil(_LOOKS / len(rows)))
-        return Looks(subject.model, split, rows, each, subject.seed, _STEP, subject.device)
+        return BoundEstimator(subject.model, split, rows, each, subject.seed, _STEP, subject.device)
 
-    def _looked(self, looks: Looks, numbers: Tensor) -> Tensor:
+    def _looked(self, looks: BoundEstimator, numbers: Tensor) -> Tensor:
         """Terms in bits/dim [looks, B, 3] of some examples."""
         found, _ = looks.terms(numbers)
         terms = torch.stack([getattr(found, term) for term in _TERMS], 1).double().cpu()
         bits = terms / (self._subject.data.spec.dims * math.log(2))
-        return bits.view(looks.each, len(numbers), -1)
+        return bits.view(looks.draws, len(numbers), -1)
 
 
 def _scaled(one: Measurement, factor: float) -> Measurement:

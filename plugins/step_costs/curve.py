@@ -20,7 +20,7 @@ import attrs
 import torch
 from attrs.validators import and_, ge, le
 from elbowroom import ElbowroomError, Level, Noise, Sampler
-from elbowroom.plugins.evaluation.looks import Looks
+from elbowroom.plugins.evaluation.bound_estimator import BoundEstimator
 from elbowroom.plugins.evaluation.metric import Display, Measurement, Metric, Subject
 from elbowroom.randomness import permute
 from torch import Tensor
@@ -159,7 +159,7 @@ class Curve(Metric):
 
     def _levels(self, count: int) -> Level:
         """At most [count + 1] levels from noise to data."""
-        looks = Looks(
+        looks = BoundEstimator(
             self._model, self._subject.data.split(self.split), torch.arange(1), 1, 0, 0, "cpu"
         )
         t = torch.linspace(1, 0, count + 1, dtype=torch.float64)

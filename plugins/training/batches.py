@@ -17,7 +17,7 @@ from torch import Tensor
 _AHEAD = 2  # batches being read while one is used
 
 
-class Feed:
+class BatchLoader:
     """This rank's part of each global batch, on its device."""
 
     def __init__(self, split: Split, seed: int, total: int, ranks: Ranks) -> None:

@@ -27,9 +27,11 @@ def train(
         Path | None,
         typer.Option(metavar="RUN", help="Go on with a run; train.steps and logging may change."),
     ] = None,
-    go_on: Annotated[
+    auto_resume: Annotated[
         bool,
-        typer.Option("--go-on", help="With --out: a run that has begun there is gone on with."),
+        typer.Option(
+            "--auto-resume", help="With --out: a run that has begun there is gone on with."
+        ),
     ] = False,
     restart: Annotated[
         bool,
@@ -54,8 +56,8 @@ def train(
     log_details()
     hushed = frozenset(without or ())
     if resume is not None:
-        if out is not None or go_on:
-            raise ConfigError("--out and --go-on exclude --resume: a run goes on where it is")
+        if out is not None or auto_resume:
+            raise ConfigError("--out and --auto-resume exclude --resume: a run goes on where it is")
         changes = tuple(([config] if config else []) + (overrides or []))
         if config and "=" not in config:
             raise ConfigError(f"--resume takes its config from {resume}: leave {config!r} out")
@@ -67,8 +69,10 @@ def train(
             raise ConfigError(
                 "--trust is for --resume: code that your own CONFIG names is executed without it"
             )
-        if go_on and out is None:
-            raise ConfigError("--go-on looks for a run to go on with: say where with --out RUN")
+        if auto_resume and out is None:
+            raise ConfigError(
+                "--auto-resume looks for a run to go on with: say where with --out RUN"
+            )
         if restart:
             raise ConfigError("--restart is for a run that lost its checkpoints: add --resume RUN")
         if config is None:
@@ -80,7 +84,7 @@ def train(
             folder,
             device=device,
             without=hushed,
-            go_on=go_on,
+            auto_resume=auto_resume,
         )
     _tell(result, json)
     if result.exit_code:

@@ -24,7 +24,7 @@ BINS = 24
 _WIDEST = 20.0  # a schedule may reach infinity at its ends
 
 
-class Window:
+class LogWindow:
     """Sums over steps; saved with a checkpoint, so that a resumed run logs what it would have."""
 
     def __init__(self, schedule: Schedule, dims: int, ranks: Ranks, boundary: float | None) -> None:

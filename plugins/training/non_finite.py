@@ -37,7 +37,7 @@ class NonFiniteError(ElbowroomError):
         self.step, self.dump = step, dump
 
 
-class Guard:
+class NonFiniteGuard:
     """Watches the losses and gradients of each step, from step ``start`` on."""
 
     def __init__(self, start: int, ranks: Ranks) -> None:

@@ -17,7 +17,7 @@ from elbowroom.files import atomic_folder, replace_file
 from elbowroom.runs import RunFolder, checkpoints, clean, provenance, prune
 
 
-def lend_training(source: RunFolder, run: RunFolder, config: Config) -> None:
+def reuse_training(source: RunFolder, run: RunFolder, config: Config) -> None:
     """Give ``run``, whose config is ``config``, the log and the checkpoints of ``source``.
 
     Checkpoints come one by one, each all or nothing, the last one last: a kill in between leaves a

@@ -43,16 +43,16 @@ def train(
     built: tuple[Parts, Diffusion] | None = None,
     device: str | None = None,
     without: Collection[str] = (),
-    go_on: bool = False,
+    auto_resume: bool = False,
 ) -> RunResult:
-    """Run a config in the new folder ``out``; ``without`` names observers that are not told.
+    """Train a config in the new folder ``out``; observers in ``without`` are not notified.
 
-    ``built`` is what the config describes, where it is there already. With ``go_on`` a run of this
-    config that has begun there is gone on with: the same call begins a job and begins it again.
-    Under ``torchrun`` every rank calls this.
+    ``built`` holds the parts and the model of the config, if they were built before. With
+    ``auto_resume`` a run of this config that exists there is resumed, so that one command starts
+    and restarts a job. Under ``torchrun`` every rank calls this.
     """
     to_plain(config)  # what cannot be written down cannot be resumed
-    if go_on and _has_begun(Path(out)):
+    if auto_resume and _has_begun(Path(out)):
         data = None if built is None else built[0].data
         return resume(out, config=config, data=data, device=device, without=without)
     with process_group(device) as ranks:
@@ -99,7 +99,7 @@ def resume(
                 "lies behind it"
             )
     with process_group(device) as ranks:
-        return _go_on(now, then, opened, ranks, without, restart=restart, data=data)
+        return _resume(now, then, opened, ranks, without, restart=restart, data=data)
 
 
 def _has_begun(out: Path) -> bool:
@@ -135,7 +135,7 @@ def _begin(
         return _run(parts, model, folder, ranks, without)
 
 
-def _go_on(
+def _resume(
     now: Config,
     then: Mapping[str, Any],
     folder: RunFolder,

@@ -29,12 +29,12 @@ from elbowroom.runs import (
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from .batches import Feed, with_labels_dropped
+from .batches import BatchLoader, with_labels_dropped
 from .boundary import boundary
 from .ema import EMA
-from .log_window import Window
+from .log_window import LogWindow
 from .micro_batches import accumulate
-from .non_finite import Guard
+from .non_finite import NonFiniteGuard
 from .optimiser import Optimiser, Rates, Weights, layouts
 from .section import Train
 from .updates import Updates
@@ -65,11 +65,11 @@ class Training:
         self.averages = {"ema": self.ema} | {  # by the part of a checkpoint that keeps them
             ema_part(decay): EMA(model, decay, options.ema_warmup) for decay in options.ema_also
         }
-        self.feed = Feed(data.split("train"), seed, options.batch_size, ranks)
+        self.feed = BatchLoader(data.split("train"), seed, options.batch_size, ranks)
         bounded = model.process.has_likelihood
         known = boundary(model, self.feed.split, ranks.device) if bounded else None
-        self.window = Window(model.schedule, data.spec.dims, ranks, known)
-        self.guard = Guard(start, ranks)
+        self.window = LogWindow(model.schedule, data.spec.dims, ranks, known)
+        self.guard = NonFiniteGuard(start, ranks)
 
     def step(self, n: int) -> None:
         """Update ``n``: all of it, and nothing that makes the device wait."""

@@ -3,7 +3,7 @@
 Each example is looked at a few times (small splits more often, so that the measurement is not ruled
 by chance), at levels spread evenly over all looks and dealt to the examples by a keyed permutation,
 with noise that never changes: two models, or two moments of one, are compared on the very same
-questions. See :mod:`elbowroom.plugins.evaluation.looks`, also for the standard error.
+questions. See :mod:`elbowroom.plugins.evaluation.bound_estimator`, also for the standard error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from typing import Any
 
 import torch
 from elbowroom import Diffusion, Split
-from elbowroom.plugins.evaluation.looks import Looks, freed, standard_error
+from elbowroom.plugins.evaluation.bound_estimator import (
+    BoundEstimator,
+    standard_error,
+    time_residuals,
+)
 from elbowroom.plugins.sampling.drawing import draw
 from elbowroom.plugins.sampling.picture import has_picture, pixels, tiled
 from elbowroom.runs import VALIDATION, Ranks
@@ -33,19 +37,21 @@ def validate(
     has room for in training. Training always asks with one seed.
     """
     n, dims = len(split), model.process.data.dims
-    looks = Looks(model, split, torch.arange(n), math.ceil(_LOOKS / n), seed, _STEP, ranks.device)
+    looks = BoundEstimator(
+        model, split, torch.arange(n), math.ceil(_LOOKS / n), seed, _STEP, ranks.device
+    )
     # without gradients a rank has room for twice what it trains with
-    size = max(1, max(_FEW, 2 * at_once) // looks.each)
-    bits = torch.zeros(2, looks.each, n, dtype=torch.float64, device=ranks.device)
+    size = max(1, max(_FEW, 2 * at_once) // looks.draws)
+    bits = torch.zeros(2, looks.draws, n, dtype=torch.float64, device=ranks.device)
     for start in range(ranks.rank * size, n + ranks.rank * size, size * ranks.world):
         # a rank that has run out looks on without counting: sharded networks are called by all
         mine = torch.arange(start, min(start + size, n)) if start < n else torch.zeros(1).long()
         terms = looks.terms(mine)[0]
         nats = torch.stack((terms.prior + terms.reconstruction, terms.diffusion))
         if start < n:
-            bits[:, :, start : start + size] = nats.view(2, looks.each, -1) / (dims * math.log(2))
+            bits[:, :, start : start + size] = nats.view(2, looks.draws, -1) / (dims * math.log(2))
     ends, diffusion = ranks.sum(bits).cpu()
-    error = standard_error(ends + freed(diffusion, looks.times(torch.arange(n))))
+    error = standard_error(ends + time_residuals(diffusion, looks.times(torch.arange(n))))
     return {
         VALIDATION: float((ends + diffusion).mean()),
         "validation/standard_error": 0.0 if error is None else error,

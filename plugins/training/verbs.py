@@ -24,14 +24,14 @@ def train(
     *,
     device: str | None = None,
     without: Collection[str] = (),
-    go_on: bool = False,
+    auto_resume: bool = False,
     **options: Any,
 ) -> RunResult:
     """Train a model in the new run folder ``out``; afterwards it has the averaged weights.
 
     ``model`` may also be a config, as for :func:`assemble`. Keywords are options of the config's
     section ``train``; ``without`` names observers that shall not be told (``console``). With
-    ``go_on`` a run of the same config that has begun there is gone on with.
+    ``auto_resume`` a run of the same config that has begun there is gone on with.
 
     A run that a signal interrupts is saved, then :class:`InterruptedRun` is raised (for Ctrl-C a
     ``KeyboardInterrupt``): what follows in a script does not run with an unfinished model.
@@ -40,14 +40,14 @@ def train(
     if not isinstance(model, Diffusion):
         config = _changed(load_config(model), options)
         return _unless_interrupted(
-            run_training.train(config, out, device=device, without=without, go_on=go_on)
+            run_training.train(config, out, device=device, without=without, auto_resume=auto_resume)
         )
     config = _changed(parts_of(model).config, options)
     parts = recordable_parts(attrs.evolve(parts_of(model), config=config))
     config = parts.config
     _warn_of_main(config)
     result = run_training.train(
-        config, out, built=(parts, model), device=device, without=without, go_on=go_on
+        config, out, built=(parts, model), device=device, without=without, auto_resume=auto_resume
     )
     latest = RunFolder(Path(out)).latest()
     if latest is not None:

@@ -112,8 +112,8 @@ def test_an_interrupted_run_is_to_be_resumed_not_lengthened(capsys):
 BAD = [
     (["train"], "CONFIG"),
     (["train", "digits", "--out", "x", "--resume", "y"], "exclude"),
-    (["train", "--go-on", "--resume", "y"], "exclude"),
-    (["train", "digits", "--go-on"], "say where with --out RUN"),
+    (["train", "--auto-resume", "--resume", "y"], "exclude"),
+    (["train", "digits", "--auto-resume"], "say where with --out RUN"),
     (["train", "digits", "--resume", "nowhere"], "digits"),
     (["train", "--resume", "nowhere"], "nowhere"),
     (["train", "digits", "sampler=ddim", "--out", "x"], "cannot serve process 'masked'"),

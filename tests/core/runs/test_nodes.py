@@ -66,7 +66,7 @@ def test_a_job_goes_on_when_one_of_its_nodes_dies_and_comes_back(tmp_path):
         how = ["--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", "--rdzv-id=job"]
         how += ["--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}"]
         how += [f"--rdzv-conf=is_host={str(hosts).lower()}"]  # both are on this machine
-        return agent(how, path, "--out", run, "--go-on", log=tmp_path / f"{name}.txt")
+        return agent(how, path, "--out", run, "--auto-resume", log=tmp_path / f"{name}.txt")
 
     nodes = [node(True, "first"), node(False, "second")]
     try:

@@ -55,7 +55,7 @@ class Watcher(Metric):
 
 
 class Plain(Metric):
-    """Looks at the model alone and says a plain number."""
+    """BoundEstimator at the model alone and says a plain number."""
 
     uses_samples = False
 

@@ -14,9 +14,8 @@ from elbowroom.errors import ElbowroomError
 from elbowroom.objective.loss import Bound
 from elbowroom.plugins.conformance import check_schedule
 from elbowroom.plugins.conformance.oracle import TableOracle, every_state
-from elbowroom.plugins.evaluation import looks as module
-from elbowroom.plugins.evaluation.evaluation_schedule import HalfEven
-from elbowroom.plugins.evaluation.looks import standard_error
+from elbowroom.plugins.evaluation import bound_estimator as module
+from elbowroom.plugins.evaluation.bound_estimator import HalfEven, standard_error
 from elbowroom.plugins.evaluation.metric import Measurement, Subject
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked

@@ -26,7 +26,7 @@ def stopped_at_its_first_checkpoint(folder):
 @pytest.fixture
 def whole(tmp_path):
     """A run from beginning to end; nothing was there when it was called."""
-    train(tiny_config(keep=9), tmp_path / "whole", without=QUIET, go_on=True)
+    train(tiny_config(keep=9), tmp_path / "whole", without=QUIET, auto_resume=True)
     return tmp_path / "whole"
 
 
@@ -34,7 +34,7 @@ def test_a_run_that_has_begun_is_gone_on_with(whole, tmp_path):
     """From its last checkpoint, to the weights and the curve of one that was never stopped."""
     shutil.copytree(whole, tmp_path / "again")
     stopped_at_its_first_checkpoint(tmp_path / "again")
-    result = train(tiny_config(keep=9), tmp_path / "again", without=QUIET, go_on=True)
+    result = train(tiny_config(keep=9), tmp_path / "again", without=QUIET, auto_resume=True)
     assert (result.reason, result.step) == ("finished", 12)
     assert same(found(whole)[-1], found(tmp_path / "again")[-1])
     assert curve(RunFolder(whole).rows()) == curve(RunFolder(tmp_path / "again").rows())
@@ -43,14 +43,14 @@ def test_a_run_that_has_begun_is_gone_on_with(whole, tmp_path):
 def test_a_run_that_is_through_is_left_as_it_is(whole):
     """A job that is started once more ends well and changes nothing."""
     before = found(whole)[-1].path.stat().st_mtime_ns
-    assert train(tiny_config(keep=9), whole, without=QUIET, go_on=True).reason == "finished"
+    assert train(tiny_config(keep=9), whole, without=QUIET, auto_resume=True).reason == "finished"
     assert found(whole)[-1].path.stat().st_mtime_ns == before
 
 
 def test_a_run_of_another_config_is_refused(whole):
     """The keys that differ are named; without being asked to go on, any run is refused."""
     with pytest.raises(ElbowroomError, match="seed: 0 in the run, 1 now"):
-        train(tiny_config(keep=9, seed=1), whole, without=QUIET, go_on=True)
+        train(tiny_config(keep=9, seed=1), whole, without=QUIET, auto_resume=True)
     with pytest.raises(ElbowroomError, match="has a run already"):
         train(tiny_config(keep=9), whole, without=QUIET)
 
@@ -68,7 +68,7 @@ def test_the_one_before_is_waited_for(whole):
     holder = threading.Thread(target=hold)
     holder.start()
     held.wait()
-    train(tiny_config(keep=9), whole, without=QUIET, go_on=True)
+    train(tiny_config(keep=9), whole, without=QUIET, auto_resume=True)
     assert left == [True]
     holder.join()
 
@@ -80,7 +80,7 @@ def test_a_model_with_data_of_its_own_goes_on(tmp_path):
 
     def trained():
         model = er.assemble(tiny_config(keep=9), data=data)
-        er.train(model, tmp_path / "run", without=QUIET, go_on=True)
+        er.train(model, tmp_path / "run", without=QUIET, auto_resume=True)
         return model
 
     first = trained()

@@ -12,9 +12,9 @@ import pytest
 import torch
 from elbowroom.contracts.dataset import Batch, Split
 from elbowroom.contracts.observer import RunEvent
-from elbowroom.plugins.training.batches import Feed, with_labels_dropped
+from elbowroom.plugins.training.batches import BatchLoader, with_labels_dropped
 from elbowroom.plugins.training.ema import EMA
-from elbowroom.plugins.training.non_finite import Guard, numbers
+from elbowroom.plugins.training.non_finite import NonFiniteGuard, numbers
 from elbowroom.plugins.training.observers import Observers
 from elbowroom.plugins.training.rates.constant import Constant
 from elbowroom.plugins.training.rates.cosine import Cosine
@@ -98,7 +98,7 @@ def test_the_guard_stops_every_update_from_the_first_bad_one():
     """On a device that is not asked each step, nothing after the fault changes a weight."""
     model = nn.Linear(2, 1)
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
-    guard = Guard(40, CPU)
+    guard = NonFiniteGuard(40, CPU)
     weights = []
     for n in range(4):
         loss = model(torch.ones(1, 2)).sum() * (math.nan if n == 2 else 1.0)
@@ -120,7 +120,7 @@ def test_the_guard_sees_a_bad_gradient_behind_a_good_loss():
     x = nn.Parameter(torch.zeros(1))
     loss = x.sqrt().sum()
     loss.backward()
-    guard = Guard(0, CPU)
+    guard = NonFiniteGuard(0, CPU)
     guard.flag(loss, gradient_norm([x]))
     assert loss.isfinite()
     assert guard.first_bad() == 0
@@ -173,8 +173,10 @@ class _Numbers(Split):
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_the_ranks_share_a_global_batch(world):
     """Put together, the parts of the ranks are the batch of one process, from any step on."""
-    whole = Feed(_Numbers(), 5, 8, CPU)
-    parts = [Feed(_Numbers(), 5, 8, Ranks(torch.device("cpu"), r, world)) for r in range(world)]
+    whole = BatchLoader(_Numbers(), 5, 8, CPU)
+    parts = [
+        BatchLoader(_Numbers(), 5, 8, Ranks(torch.device("cpu"), r, world)) for r in range(world)
+    ]
     for step in (0, 1, 2, 9, 3):
         together = torch.cat([part(step).x for part in parts])
         assert torch.equal(together, whole(step).x)

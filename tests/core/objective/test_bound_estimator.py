@@ -13,7 +13,7 @@ import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec
 from elbowroom.contracts.dataset import Batch, Dataset, Split
-from elbowroom.plugins.evaluation.looks import Looks
+from elbowroom.plugins.evaluation.bound_estimator import BoundEstimator
 from elbowroom.plugins.evaluation.metric import Subject
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.metrics.bpd import BitsPerDim
@@ -128,7 +128,7 @@ def test_ranks_and_batches_change_no_question(world):
 def test_the_order_changes_questions_but_not_which_times_are_asked():
     """All looks are evenly spread; those of one example are as far apart as they can be."""
     data = Classes(0, is_sorted=True, count=50)
-    looks = Looks(Exact(), data.split("test"), torch.arange(50), 3, 0, 0, "cpu")
+    looks = BoundEstimator(Exact(), data.split("test"), torch.arange(50), 3, 0, 0, "cpu")
     t = looks.times(torch.arange(50))
     gaps = t.flatten().sort().values.diff()
     assert torch.allclose(gaps, torch.full_like(gaps, 1 / 150), atol=1e-9)
