@@ -155,7 +155,7 @@ def _failed(plugin: Plugin, error: BaseException, strict: bool) -> Plugin:
 
 
 def _kinds_of(module: Any, manager: pluggy.PluginManager) -> Iterator[Kind]:
-    if manager.parse_hookimpl_opts(module, "kinds") is None:
+    if not hasattr(module, "kinds") or manager.parse_hookimpl_opts(module, "kinds") is None:
         return
     for kind in module.kinds():
         if not isinstance(kind, Kind):
