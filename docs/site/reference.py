@@ -41,6 +41,9 @@ TITLES = {
 }
 """Room of core, or plugin with public names -> the title of its page."""
 
+FROM_THE_ROOT = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security-policy.md"}
+"""File at the root of the repository -> its page."""
+
 
 def on_config(config: Any) -> Any:
     """Add the pages of contracts and rooms to the site's contents."""
@@ -61,12 +64,22 @@ def on_startup(**_: Any) -> None:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the generated pages to the site."""
+    """Add the generated pages and those at the root of the repository to the site."""
     from mkdocs.structure.files import File
 
+    for name, page in FROM_THE_ROOT.items():
+        content = (CORE.parent / name).read_text("utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, page, content=content))
     for name, page in pages().items():
         files.append(File.generated(config, f"reference/{name}.md", content=page))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Point links to files at the root of the repository to their pages."""
+    for name, page in FROM_THE_ROOT.items():
+        markdown = markdown.replace(f"](../{name})", f"]({page})")
+    return markdown
 
 
 def pages() -> dict[str, str]:
