@@ -27,6 +27,7 @@ from .contracts.guidance import Guidance as Guidance
 from .contracts.level import Level as Level, broadcast_over as broadcast_over
 from .contracts.normaliser import Normaliser as Normaliser
 from .contracts.observer import RunEvent as RunEvent
+from .contracts.path import Path as Path
 from .contracts.prediction import (
     CategoricalPrediction as CategoricalPrediction,
     RealPrediction as RealPrediction,

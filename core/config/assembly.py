@@ -12,9 +12,10 @@ from .sections import Config
 from .spec import ComponentSpec
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from pathlib import Path as FilePath
 
     from ..contracts.dataset import Dataset, DataSpec
+    from ..contracts.path import Path
     from ..contracts.process import Process
     from ..contracts.sampler import Sampler
     from ..contracts.schedule import Schedule
@@ -34,7 +35,7 @@ class Parts:
     data: Dataset | None
     spec: DataSpec | None  # the form of the data, known also where the data itself is not needed
     sampler: Sampler | None
-    run: Path | None = None  # whose they are, where they were loaded with one
+    run: FilePath | None = None  # whose they are, where they were loaded with one
 
     def dataset(self) -> Dataset:
         """The data itself, looked for now where the parts were built without it."""
@@ -96,7 +97,9 @@ def build_model(parts: Parts) -> Diffusion:
         missing = "data" if parts.spec is None else "denoiser"
         raise ConfigError(f"{missing}: a model needs one, and this config names none")
     objective = build_objective(parts)
-    signature = parts.process.signature()
+    signature = attrs.evolve(
+        parts.process.signature(), level_per_position=objective.path.per_position
+    )
     with preserve_generators():
         seed_generators(config.seed)
         denoiser = config.denoiser.build(signature)
@@ -119,7 +122,14 @@ def build_objective(parts: Parts) -> Objective:
         config.objective.times.build(),
         steps=config.objective.steps,
         normaliser=config.objective.normalise.build(),
+        path=build_path(parts),
     )
+
+
+def build_path(parts: Parts) -> Path:
+    """The path of the objective, for the data's form."""
+    path: Path = parts.config.objective.path.build()
+    return path if parts.spec is None else path.prepare(parts.spec)
 
 
 def check_files(config: Config) -> None:

@@ -63,6 +63,7 @@ class ObjectiveSection:
     times: Annotated[ComponentSpec, "time_sampler"] = attrs.field(
         metadata={"default": "stratified"}
     )
+    path: Annotated[ComponentSpec, "path"] = attrs.field(metadata={"default": "shared"})
     normalise: Annotated[ComponentSpec, "normaliser"] = attrs.field(metadata={"default": "batch"})
 
 

@@ -94,9 +94,10 @@ class Level:
         return self._map(lambda value: value[index]) if self.log_snr.ndim else self
 
     def unbind(self) -> list[Level]:
-        """Levels [N] one by one, each a single number that broadcasts as it is."""
+        """Levels [N] one by one, each a single number; or [N, *D], each [1, *D]."""
         fields = (self.t, self.log_snr, self.rate, self.price, self.elbo_weight)
-        return [Level(*values) for values in zip(*(f.unbind() for f in fields), strict=True)]
+        one_by_one = (f.unbind() if f.ndim == 1 else f.split(1) for f in fields)
+        return [Level(*values) for values in zip(*one_by_one, strict=True)]
 
     def per_example(self, batch: int = 1) -> Tensor:
         """lambda as the denoiser takes it: [B], or per position where it differs there."""

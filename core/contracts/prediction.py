@@ -68,6 +68,21 @@ class RealPrediction:
             return self.given_v
         return self.signal * self.eps - self.sigma * self.x
 
+    def with_known(self, x: Tensor, keep: Tensor) -> RealPrediction:
+        """The prediction with the data ``x`` where ``keep`` [B, *D] is true; the rest unchanged."""
+        import torch
+
+        def known(mine: Tensor, theirs: Tensor) -> Tensor:
+            return torch.where(keep, theirs.to(mine.dtype), mine)
+
+        eps = (self.z - self.signal * x) / self.sigma
+        forms = {"given_x": known(self.x, x), "given_eps": known(self.eps, eps)}
+        if self.given_v is not None:
+            forms["given_v"] = known(self.given_v, self.signal * eps - self.sigma * x)
+        draw = self.draw
+        drawn = None if draw is None else lambda u: known(draw(u), x)
+        return attrs.evolve(self, **forms, draw=drawn)
+
     def is_valid(self) -> Tensor:
         """[B] is every number that was given finite?"""
         given = [one for one in (self.given_x, self.given_eps, self.given_v) if one is not None]
@@ -91,6 +106,13 @@ class CategoricalPrediction:
     def is_valid(self) -> Tensor:
         """[B] are these distributions? Minus infinity forbids a value; one must be left."""
         return self.logits.amax(-1).isfinite().flatten(1).all(1)  # NaN is the largest of all
+
+    def with_known(self, x: Tensor, keep: Tensor) -> CategoricalPrediction:
+        """The prediction with all probability on ``x`` where ``keep`` [B, *D] is true."""
+        import torch
+
+        certain = torch.full_like(self.logits, -torch.inf).scatter(-1, x[..., None], 0.0)
+        return attrs.evolve(self, logits=torch.where(keep[..., None], certain, self.logits))
 
     def at(self, where: Tensor | tuple[Tensor, ...]) -> Tensor:
         """The logits [K, V] of the positions marked in ``where`` [B, *D], or listed by index."""

@@ -46,6 +46,7 @@ class Signature:
     out_states: int | None
     classes: int | None
     needs_level: bool  # must the network be told lambda?
+    level_per_position: bool = False  # log_snr is [B, *shape], not [B]
     text: bool = False  # windows of a text: the same token may be at any position
 
 
@@ -241,8 +242,8 @@ class Process(ABC):
         """The prediction, clipped to the data's range (default: unchanged)."""
         return prediction
 
-    def active_steps(self, levels: Level, noise: Noise) -> Tensor:
-        """[B, T] which steps of a grid of T + 1 levels can change a sample (default: all)."""
+    def active_steps(self, levels: Level, noise: Noise, z: Tensor) -> Tensor:
+        """[B, T] which steps of a grid of T + 1 levels can change samples that start at z."""
         return levels.log_snr.new_ones(len(noise), len(levels.log_snr) - 1).bool()
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
 
-from ..errors import ContractError
+from ..errors import ContractError, IncompatibleError
+from ..randomness.noise import Noise
 from .grid import EvenGrid, Grid
 from .guidance import Guidance
 from .level import Level
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from ..randomness.noise import Noise
+    from .path import Path
     from .process import Process, Step
     from .schedule import Schedule
 
@@ -66,6 +67,12 @@ class Samples:
     first: int = 0  # number of the first sample, in a chunk of a larger set
 
 
+def _path_of(model: Model) -> Path | None:
+    """The path of a model whose levels differ between positions, else None."""
+    path: Path | None = getattr(model, "path", None)
+    return path if path is not None and path.per_position else None
+
+
 def _a_grid(_: Any, __: Any, value: Any) -> None:
     if not isinstance(value, Grid):
         raise TypeError(f"grid {value!r} is no elbowroom.Grid; names are for configs")
@@ -86,6 +93,8 @@ class Sampler(ABC):
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    along_paths: ClassVar[bool] = False
+    """Whether the steps take levels that differ between positions (``objective.path``)."""
 
     steps: int = attrs.field(default=256, validator=attrs.validators.ge(1))
     grid: Grid = attrs.field(factory=EvenGrid, validator=_a_grid)
@@ -115,6 +124,9 @@ class Sampler(ABC):
     def levels(self, model: Model) -> Level:
         """The levels of the grid, [T + 1] float64, from noise to data; T is at most ``steps``."""
         t = self.grid.times(self.steps, model.schedule)
+        path = _path_of(model)
+        if path is not None:  # [T + 1, *shape]
+            t, _ = path(t, Noise.of(0, len(t)), model.process.data.shape)
         return Level.of(t, model.schedule, model.process)
 
     @property
@@ -130,6 +142,11 @@ class Sampler(ABC):
 
     def path(self, model: Model, noise: Noise, cond: Tensor | None) -> Trajectory:
         """What stays the same from noise to data, guidance included."""
+        if _path_of(model) is not None and not self.along_paths:
+            raise IncompatibleError(
+                f"sampler {type(self).__name__} cannot follow objective.path "
+                f"{type(_path_of(model)).__name__}, which has a level per position: use ancestral"
+            )
         if self.is_guided:
             model = model.guided(self.guidance)
         return Trajectory(model, noise, cond, self)

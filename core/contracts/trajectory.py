@@ -17,6 +17,7 @@ import attrs
 
 from ..errors import ElbowroomError
 from ..randomness.noise import Noise
+from .level import Level
 from .process import Step
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from .level import Level
     from .sampler import Model, Sampler
 
 _Memory = dict[tuple[str, tuple[int, ...], "torch.dtype | None"], "Tensor"]
@@ -77,6 +77,19 @@ class PathNoise(Noise):
         return self._memory[key]
 
 
+@attrs.frozen(eq=False)
+class Given:
+    """Positions whose values are given to a sampler."""
+
+    x: Tensor  # [B, *D] encoded data
+    keep: Tensor  # [B, *D] bool: where x is given
+    clean: Level | None = None  # their level, for networks with a level per position
+
+    def select(self, rows: Tensor | None) -> Given:
+        """Those of some of the samples."""
+        return self if rows is None else Given(self.x[rows], self.keep[rows], self.clean)
+
+
 class NonFinitePredictionError(ElbowroomError):
     """What a network said on the way of a sample is no prediction."""
 
@@ -91,6 +104,7 @@ class Trajectory:
         self.process = model.process
         self.noise = PathNoise.remembering(noise)
         self.cond = cond
+        self.given: Given | None = getattr(model, "known", None)
         self.calls = torch.zeros(len(noise), dtype=torch.int64, device=noise.device)  # [B]
         self.first: Tensor  # [B, *D] where it began
         self._by = by
@@ -98,8 +112,12 @@ class Trajectory:
         self._unsound = torch.zeros(len(noise), 2, dtype=torch.float64, device=noise.device)
 
     def start(self, z: Tensor | None = None) -> Tensor:
-        """Where the path begins: at ``z``, or at the process's prior."""
+        """Where the path begins: at ``z``, or at the process's prior; given tokens unmasked."""
+        import torch
+
         self.first = self.process.prior(self.noise) if z is None else z
+        if self.given is not None and "absorbing" in self.process.traits:
+            self.first = torch.where(self.given.keep, self.given.x, self.first)
         return self.first
 
     def shared_step(self, levels: Sequence[Level], index: int) -> Step:
@@ -114,7 +132,7 @@ class Trajectory:
             index.to(z.device),
             levels.select(index).over(z),
             levels.select(index + 1).over(z),
-            levels.select(0),  # one for all: it broadcasts as it is
+            levels.unbind()[0],  # one for all: it broadcasts as it is
         )
 
     def predict(self, z: Tensor, level: Level, rows: Tensor | None = None) -> Any:
@@ -128,10 +146,31 @@ class Trajectory:
             self.calls[rows] += 1
             cond = None if cond is None else cond[rows]
         with torch.no_grad():
-            prediction = self.model.predict(z, level.over(z, level_precision(z)), cond)
+            prediction = self._predict(z, level.over(z, level_precision(z)), cond, rows)
             if hasattr(prediction, "is_valid"):  # a process's own kind of prediction need not say
                 self._watch(z, prediction.is_valid(), level, rows)
         return prediction
+
+    def _predict(self, z: Tensor, level: Level, cond: Tensor | None, rows: Tensor | None) -> Any:
+        """The model's prediction, with the values of given positions."""
+        if self.given is None or "absorbing" in self.process.traits:
+            return self.model.predict(z, level, cond)
+        given = self.given.select(rows)
+        if given.clean is not None:
+            z, level = self._cleaned(z, level, given, rows)
+        return self.model.predict(z, level, cond).with_known(given.x, given.keep)
+
+    def _cleaned(
+        self, z: Tensor, level: Level, given: Given, rows: Tensor | None
+    ) -> tuple[Tensor, Level]:
+        """z and its levels, with given positions at the level of the data."""
+        import torch
+
+        assert given.clean is not None
+        noise = self.noise if rows is None else self.noise.select(rows)
+        clean = self.process.corrupt(given.x, given.clean.over(z, z.dtype), noise)
+        log_snr = torch.where(given.keep, given.clean.log_snr.to(level.log_snr), level.log_snr)
+        return torch.where(given.keep, clean.to(z.dtype), z), Level.at(log_snr, self.process)
 
     def _watch(self, z: Tensor, sound: Tensor, level: Level, rows: Tensor | None = None) -> None:
         """Note where z or what was said of it is not finite, if nothing was noted before."""

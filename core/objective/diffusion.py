@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from ..contracts.adaptive import Adaptive, adaptive_parts
 from ..contracts.guidance import Guidance
 from ..contracts.level import Level
+from ..contracts.path import Completion, Path
 from ..contracts.process import Process, check_examples
 from ..contracts.sampler import Sampler
 from ..contracts.schedule import Schedule
 from ..contracts.time_sampler import TimeSampler
+from ..contracts.trajectory import Given
 from ..errors import DataError
 from ..randomness.noise import Noise
 from .classifier_free import ClassifierFree
@@ -66,6 +68,11 @@ class Diffusion(nn.Module):
         return self.objective.schedule
 
     @property
+    def path(self) -> Path:
+        """The path that samples and the bound follow."""
+        return self.objective.path.bound_path()
+
+    @property
     def adaptive(self) -> list[Adaptive]:
         """The parts of its objective that learn from losses, also those inside others."""
         parts = (self.objective.weighting, self.objective.times)
@@ -74,7 +81,10 @@ class Diffusion(nn.Module):
     def predict(self, z: Tensor, level: Level, cond: Tensor | None = None) -> Any:
         """What the network says at z [B, *D], as the process reads it."""
         seen = self.process.network_input(z, level)
-        output = self.denoiser(seen, level.per_example(len(z)).to(torch.float32), cond)
+        log_snr = level.per_example(len(z)).to(torch.float32)
+        if log_snr.ndim > 1 and not self.objective.path.per_position:
+            log_snr = log_snr.flatten(1).amin(1)  # trained on one clock: that of the noisiest
+        output = self.denoiser(seen, log_snr, cond)
         return self.process.read(output, z, level)
 
     def encode(self, x: Tensor) -> Tensor:
@@ -112,9 +122,17 @@ class Diffusion(nn.Module):
 
     @torch.no_grad()
     def bound(
-        self, x: Tensor, cond: Tensor | None, noise: Noise, steps: int | None = None
+        self,
+        x: Tensor,
+        cond: Tensor | None,
+        noise: Noise,
+        steps: int | None = None,
+        keep: Tensor | None = None,
     ) -> Bound:
-        """The ELBO's three terms for integers x [B, *D], whatever the weighting."""
+        """The ELBO's three terms for integers x [B, *D], whatever the weighting.
+
+        With ``keep`` [B, *D] it is the bound on -log p(x where not keep | x where keep).
+        """
         return bound(
             self.process,
             self.schedule,
@@ -122,7 +140,27 @@ class Diffusion(nn.Module):
             self.encode(x),
             noise,
             steps,
+            self.objective.path.bound_path() if keep is None else self.completion(keep),
         )
+
+    def completion(self, keep: Tensor) -> Completion:
+        """The path on which positions where ``keep`` is true are given.
+
+        They are clean if the network can represent that: masked tokens, or levels per position.
+        """
+        clean = "absorbing" in self.process.traits or self.objective.path.per_position
+        return Completion(keep, clean)
+
+    def conditioned_on(self, x: Tensor, keep: Tensor) -> Conditioned:
+        """The model of the other positions, with integers x [B, *D] given where ``keep`` is true.
+
+        Exact for masked models, and for networks trained with a level per position. Otherwise
+        given positions have the noise of the common time, which is approximate (replacement).
+        """
+        clean = None
+        if "absorbing" not in self.process.traits and self.completion(keep).clean:
+            clean = Level.of(torch.zeros((), dtype=torch.float64), self.schedule, self.process)
+        return Conditioned(self, Given(self.encode(x), keep, clean))
 
     @torch.no_grad()
     def denoise(
@@ -144,6 +182,34 @@ class Diffusion(nn.Module):
         objective = attrs.evolve(self.objective, times=_FixedTimes(times))
         losses = objective(predict, self.encode(x), Noise.of(seed, len(x), device=x.device))
         return Denoised(*found[0], losses.per_example, losses.elbo)
+
+
+@attrs.frozen(eq=False)
+class Conditioned:
+    """A model with given positions, as samplers take it."""
+
+    model: Diffusion
+    known: Given
+
+    @property
+    def process(self) -> Process:
+        return self.model.process
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.model.schedule
+
+    @property
+    def path(self) -> Path:
+        return self.model.path
+
+    def predict(self, z: Tensor, level: Level, cond: Tensor | None) -> Any:
+        """The model's prediction; the trajectory inserts the given values."""
+        return self.model.predict(z, level, cond)
+
+    def guided(self, guidance: float | Guidance) -> Conditioned:
+        """The guided model with the same given positions."""
+        return Conditioned(self.model.guided(guidance), self.known)
 
 
 class _FixedTimes(TimeSampler):

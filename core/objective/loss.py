@@ -20,10 +20,12 @@ from torch import Tensor
 
 from ..contracts.level import Level, broadcast_over
 from ..contracts.normaliser import BatchMean, Normaliser
+from ..contracts.path import Completion, Path, Shared
 from ..contracts.process import Process
 from ..contracts.schedule import Schedule
 from ..contracts.time_sampler import TimeSampler, stratified
 from ..contracts.weighting import Weighting, positions_of
+from ..errors import IncompatibleError
 from ..randomness.noise import Noise
 
 Predict = Callable[[Tensor, Level], Any]
@@ -54,6 +56,7 @@ class Objective:
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
     )
     normaliser: Normaliser = attrs.field(factory=BatchMean)
+    path: Path = attrs.field(factory=Shared)
 
     @classmethod
     def prepared(
@@ -68,8 +71,21 @@ class Objective:
         weighting = weighting.prepare(schedule, process, options.get("steps"))
         positions_of(weighting, process)  # they must fit the data
         objective = cls(process, schedule, weighting, times, **options)
+        objective._check_path()
         ready = times.prepare(objective.plain_weight)
         return attrs.evolve(objective, times=ready)
+
+    def _check_path(self) -> None:
+        if not self.path.per_position:
+            return
+        name = type(self.path).__name__
+        if self.steps is not None:
+            raise IncompatibleError(f"objective.path {name} needs continuous time: steps: null")
+        if isinstance(self.weighting, torch.nn.Module):
+            learned = type(self.weighting).__name__
+            raise IncompatibleError(
+                f"objective.path {name} needs a fixed weighting, and {learned} is trained"
+            )
 
     def level(self, t: Tensor) -> Level:
         """The level looked at when ``t`` was drawn."""
@@ -96,12 +112,12 @@ class Objective:
         of the whole of it.
         """
         t, density = self.times.draw(noise)
+        density = torch.ones_like(density) if self.path.own_times else density
         exact = self.level(t)  # [B] float64
-        weight = broadcast_over(self.weighting.plain_weight(exact), x)
         penalty = self.weighting.penalty(exact)
-
-        level = exact.over(x, _precision())
-        z = self.process.corrupt(x, level, noise)
+        moved, speed = self._along_path(exact, x, noise)
+        weight = _at_speed(self.weighting.plain_weight(moved), speed, x)
+        z, level = self._corrupted(x, moved, speed, noise)
         plain = self.process.plain_loss(x, z, predict(z, level), level)  # [B, *D]
 
         def total(weight: Tensor, plain: Tensor) -> Tensor:
@@ -114,13 +130,34 @@ class Objective:
             loss = self.normaliser(losses, self.process.units(z), mean_over_ranks)
         else:
             loss = (shares * losses).sum()
-        elbo = total(broadcast_over(exact.elbo_weight, x), plain).detach()
+        elbo = total(_at_speed(moved.elbo_weight, speed, x), plain).detach()
         return Losses(loss, losses.detach(), elbo, exact.per_example().detach(), t, density)
+
+    def _along_path(self, exact: Level, x: Tensor, noise: Noise) -> tuple[Level, Tensor | None]:
+        """The levels of all positions, and their speeds; None on a shared clock."""
+        times, speed = self.path(exact.t, noise, x.shape[1:])
+        return (exact, None) if speed is None else (self.level(times), speed)
+
+    def _corrupted(
+        self, x: Tensor, exact: Level, speed: Tensor | None, noise: Noise
+    ) -> tuple[Tensor, Level]:
+        """z, and the levels shaped to broadcast against it."""
+        level = exact.over(x, _precision())
+        z = self.process.corrupt(x, level, noise)
+        if speed is not None and "absorbing" in self.process.traits:
+            z = torch.where((speed == 0) & (exact.t == 0), x, z)  # given positions are unmasked
+        return z, level
 
     def units(self, x: Tensor, noise: Noise) -> Tensor:
         """[B] the units asked for of encoded data ``x``; no network is needed for that."""
-        level = self.level(self.times.draw(noise)[0]).over(x, _precision())
-        return self.process.units(self.process.corrupt(x, level, noise))
+        moved, speed = self._along_path(self.level(self.times.draw(noise)[0]), x, noise)
+        return self.process.units(self._corrupted(x, moved, speed, noise)[0])
+
+
+def _at_speed(weight: Tensor, speed: Tensor | None, x: Tensor) -> Tensor:
+    """The weight per unit of tau, shaped to broadcast against x; 0 where nothing moves."""
+    weight = broadcast_over(weight, x)
+    return weight if speed is None else torch.where(speed > 0, weight * speed, 0.0)
 
 
 def _precision() -> torch.dtype:
@@ -153,22 +190,37 @@ def bound(
     x: Tensor,
     noise: Noise,
     steps: int | None = None,
+    path: Path | None = None,
 ) -> Bound:
     """An unbiased draw of the ELBO's three terms for encoded data ``x`` [B, *D].
 
-    This is the likelihood every model is reported with, whatever weighting trained it.
+    This is the likelihood every model is reported with, whatever weighting trained it. Along the
+    path ``Completion(keep)`` it is the bound on -log p(x where not keep | x where keep).
     """
-    objective = Objective(process, schedule, One(), _StratifiedTimes(), steps)
+    path = Shared() if path is None else path
+    objective = Objective(process, schedule, One(), _StratifiedTimes(), steps, path=path)
     diffusion = objective(predict, x, noise).elbo.double()
-    return Bound(*boundary_terms(process, schedule, x, noise), diffusion)
+    keep = path.keep if isinstance(path, Completion) else None
+    return Bound(*boundary_terms(process, schedule, x, noise, keep), diffusion)
+
+
+_CERTAIN = 60.0  # |lambda| at which a position has no prior KL, or no reconstruction loss
 
 
 def boundary_terms(
-    process: Process, schedule: Schedule, x: Tensor, noise: Noise
+    process: Process, schedule: Schedule, x: Tensor, noise: Noise, keep: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """[B] prior KL and [B] reconstruction of encoded data ``x``: what needs no network."""
+    """[B] prior KL and [B] reconstruction of encoded data ``x``: what needs no network.
+
+    Positions where ``keep`` [B, *D] is true are given and cost nothing.
+    """
     levels = Level.of(torch.tensor([0.0, 1.0], dtype=torch.float64), schedule, process)
     first, last = levels.select(0).over(x), levels.select(1).over(x)
+    if keep is not None:
+        first, last = (
+            Level.at(torch.where(keep, certain, end.log_snr), process)
+            for end, certain in ((first, _CERTAIN), (last, -_CERTAIN))
+        )
     return process.prior_kl(x, last), process.reconstruction(x, first, noise)
 
 

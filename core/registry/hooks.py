@@ -64,6 +64,10 @@ class Hooks(Protocol):
         """Distributions of training times: name -> TimeSampler."""
 
     @hookspec
+    def paths(self) -> Components:
+        """Times of the positions along the diffusion: name -> Path."""
+
+    @hookspec
     def normalisers(self) -> Components:
         """Reductions of a batch loss: name -> Normaliser."""
 

@@ -48,6 +48,7 @@ CORE = (
         f"{_C}.time_sampler:TimeSampler",
         "Distributions of training times",
     ),
+    Kind("path", "paths", f"{_C}.path:Path", "Times of the positions along the diffusion"),
     Kind("normaliser", "normalisers", f"{_C}.normaliser:Normaliser", "Reductions of a batch loss"),
     Kind("grid", "grids", f"{_C}.grid:Grid", "Time grids of samplers"),
     Kind("guidance", "guidances", f"{_C}.guidance:Guidance", "Guidance methods"),

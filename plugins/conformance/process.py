@@ -261,7 +261,7 @@ def _inactive(setting: _Setting) -> None:
     t = 1 - torch.arange(steps + 1, dtype=torch.float64) / steps
     noise = Noise.of(7, count)
     level = Level.of(t, setting.schedule, setting.process)
-    active = setting.process.active_steps(level, noise)
+    active = setting.process.active_steps(level, noise, setting.process.prior(noise))
     ensure(tuple(active.shape) == (count, steps), f"active_steps is {tuple(active.shape)}.")
     for i, (z, after) in enumerate(pairwise(_path(setting, steps, count, noise))):
         changed = (after != z).flatten(1).any(1) & ~active[:, i]

@@ -139,11 +139,15 @@ class Masked(Process):
         u = noise.uniform("value", shape)[chosen]
         return z.index_put(chosen, draw_categorical(prediction.at(chosen), u))
 
-    def active_steps(self, levels: Level, noise: Noise) -> Tensor:
+    def active_steps(self, levels: Level, noise: Noise, z: Tensor) -> Tensor:
         start = levels.select(slice(0, 1))
         done = self._revealed_share(start, levels.select(slice(1, None)))  # [T], rising
-        done = done.to(noise.device)
-        when = torch.searchsorted(done, noise.uniform("reveal", self.data.shape))  # [B, *D]
+        done, moment = done.to(noise.device), noise.uniform("reveal", self.data.shape)  # [B, *D]
+        if done.ndim == 1:
+            when = torch.searchsorted(done, moment)
+        else:  # [T, *D]
+            when = sum((moment > one).long() for one in done)
+        when = torch.where(z == self.mask, when, len(done))
         active = torch.zeros(len(noise), len(done) + 1, dtype=torch.bool, device=noise.device)
         return active.scatter_(1, when.flatten(1), True)[:, :-1]  # last: never revealed
 

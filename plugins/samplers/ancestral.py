@@ -25,6 +25,7 @@ class Ancestral(Sampler):
     """The reverse steps of the process, for every process."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    along_paths: ClassVar[bool] = True
 
     skip: bool = True
     clip: bool = attrs.field(default=False, kw_only=True)
@@ -62,5 +63,5 @@ class Ancestral(Sampler):
         every = torch.arange(count).expand(len(path.noise), -1)
         if not self.skip:
             return every
-        active = path.process.active_steps(levels, path.noise).cpu()
+        active = path.process.active_steps(levels, path.noise, path.first).cpu()
         return torch.where(active, every, count).sort(1).values

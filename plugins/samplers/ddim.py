@@ -25,6 +25,7 @@ class DDIM(SteppingSampler):
     """First-order steps, deterministic unless ``eta`` > 0."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"real"})
+    along_paths: ClassVar[bool] = True
 
     clip: bool = attrs.field(default=False, kw_only=True)
     eta: float = attrs.field(

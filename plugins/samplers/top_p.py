@@ -24,6 +24,7 @@ from elbowroom import (
     Sampler,
     Schedule,
 )
+from elbowroom.contracts import Given
 from torch import Tensor
 
 from .absorbing import NEEDS
@@ -62,6 +63,11 @@ class NucleusModel:
     def schedule(self) -> Schedule:
         """The model's."""
         return self.model.schedule
+
+    @property
+    def known(self) -> Given | None:
+        """The model's own."""
+        return getattr(self.model, "known", None)
 
     def guided(self, guidance: float | Guidance) -> NucleusModel:
         """Guidance is applied before truncation."""

@@ -30,6 +30,7 @@ DEFAULTS = {
     ("config/sections.py", "elbo"),
     ("config/sections.py", "stratified"),
     ("config/sections.py", "batch"),
+    ("config/sections.py", "shared"),
 }
 """The defaults of a config."""
 

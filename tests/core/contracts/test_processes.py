@@ -250,7 +250,7 @@ def test_active_steps_are_where_tokens_are_revealed(steps):
     process = Masked().bind(DataSpec((6,), 3))
     t = 1 - torch.arange(steps + 1, dtype=torch.float64) / steps
     levels, noise = Level.of(t, Cosine(), process), Noise.of(0, 200)
-    active = process.active_steps(levels, noise)
+    active = process.active_steps(levels, noise, process.prior(noise))
     assert active.shape == (200, steps)
     share = levels.share
     due = 1 - (1 - (share[1:] - share[:-1]) / (1 - share[0])) ** 6  # some of six tokens

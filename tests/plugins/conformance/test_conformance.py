@@ -305,8 +305,8 @@ class WrongVariance(Gaussian):
 
 @attrs.frozen
 class TooLazy(Masked):
-    def active_steps(self, levels, noise):
-        return super().active_steps(levels, noise) & False
+    def active_steps(self, levels, noise, z):
+        return super().active_steps(levels, noise, z) & False
 
 
 @attrs.frozen
