@@ -15,6 +15,7 @@ from .oracle import (
     TableOracle as TableOracle,
     every_state as every_state,
 )
+from .path import check_path as check_path
 from .process import check_process as check_process
 from .rate_schedule import check_rate_schedule as check_rate_schedule
 from .sampler import check_sampler as check_sampler

@@ -10,7 +10,7 @@ from elbowroom.registry import KINDS, import_target
 
 _HERE = "elbowroom.plugins.conformance"
 _INSTANCE = (
-    *("process", "schedule", "weighting", "sampler", "time_sampler", "normaliser", "grid"),
+    *("process", "schedule", "weighting", "sampler", "time_sampler", "path", "normaliser", "grid"),
     *("guidance", "dataset", "metric", "feature_network", "optimiser", "rate_schedule"),
     *("launcher",),
 )

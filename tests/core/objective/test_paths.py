@@ -12,6 +12,7 @@ import torch
 from elbowroom import DataSpec, Level, Noise, Objective, Path
 from elbowroom.contracts import Completion, Shared
 from elbowroom.objective import bound
+from elbowroom.plugins.conformance import check_path
 from elbowroom.plugins.conformance.oracle import TableOracle, every_state
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
@@ -237,3 +238,24 @@ def test_what_a_path_cannot_be_combined_with(changes, message):
     """Discrete time and trainable weightings."""
     with pytest.raises(er.IncompatibleError, match=message):
         er.assemble("digits", {"objective.path": "given", **changes})
+
+
+class Fast(Path):
+    """Moves twice as far as there is."""
+
+    def __call__(self, t, noise, shape):
+        return t[:, None].expand(-1, *shape), torch.full((len(t), *shape), 2.0).double()
+
+
+@pytest.mark.parametrize(
+    "path", [Shared(), GivenPath(), Blocks(2), Columns({"1": [0.2, 0.7]}), Independent()], ids=str
+)
+def test_built_in_paths_keep_every_law(path):
+    """The conformance kit passes."""
+    check_path(path)
+
+
+def test_a_wrong_path_is_caught():
+    """A position cannot move further than from data to noise."""
+    with pytest.raises(AssertionError, match="the mean speed of a position is 2"):
+        check_path(Fast())
