@@ -17,6 +17,7 @@ from .options import (
     SampleSeeds as SampleSeeds,
     Seed as Seed,
     Trust as Trust,
+    help_group as help_group,
     with_ema as with_ema,
 )
 from .output import (

@@ -9,10 +9,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .explain import explain
+from .options import HELP_GROUPS as _GROUPS
 from .plugins import plugins
 from .presets import presets
 
 _LISTING = "elbowroom.listing"
+_OTHERS = "Other commands"
+_OURS = {command.__name__: command for command in (plugins, presets, explain)}
 
 
 class Commands(TyperGroup):
@@ -27,37 +30,67 @@ class Commands(TyperGroup):
         """Every name, in the order of help."""
         from ..registry.components import installed
 
-        own = super().list_commands(ctx)
-        return [*own, *(name for name in installed().commands() if name not in own)]
+        names = dict.fromkeys([*_OURS, *installed().commands()])
+        return sorted(names, key=lambda name: _place(_function(name)))
+
+    def get_params(self, ctx: Any) -> Any:
+        """The options of ``elbowroom`` itself."""
+        return _without_types(super().get_params(ctx))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name, None where there is none."""
         listing = ctx is not None and _LISTING in ctx.meta
         found = super().get_command(ctx, cmd_name) or _of_plugin(cmd_name, listing)
-        for option in [] if found is None else found.get_params(ctx):
-            if getattr(option, "is_flag", False):
-                option.metavar = ""  # typer would print <bool>
+        if found is not None:
+            _without_types(found.get_params(ctx))
         return found
 
 
-def _of_plugin(name: str, listing: bool) -> Any:
+def _without_types(params: Any) -> Any:
+    """Hide the types that typer prints: <bool> of flags, <str> of arguments."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+        elif param.param_type_name == "argument":
+            param.display_type_rich = lambda **_: ""
+    return params
+
+
+def _place(function: Any) -> tuple[int, int]:
+    """Where help lists a command: the index of its group, and its place in the group."""
+    group, place = getattr(function, "help_group", (_OTHERS, 0))
+    return (*_GROUPS, _OTHERS).index(group), place
+
+
+def _function(name: str) -> Any:
+    """The function of a command, None if there is no such command."""
     from ..errors import PluginError
     from ..registry.components import installed
 
     found = installed().commands().get(name)
-    if found is None:
-        return None
+    if name in _OURS or found is None:
+        return _OURS.get(name)
     try:
-        function = found.load()
-    except PluginError as error:  # help goes on without it; whoever calls it is told why
-        function = _broken(error)
+        return found.load()
+    except PluginError as error:  # help lists it; calling it raises this error
+        return _broken(error)
+
+
+def _of_plugin(name: str, listing: bool) -> Any:
+    function = _function(name)
+    if function is None:
+        return None
     if listing:
-        return TyperCommand(name, help=inspect.getdoc(function))
+        return TyperCommand(name, help=inspect.getdoc(function), rich_help_panel=_panel(function))
     alone = typer.Typer(
         add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
     )
     alone.command(name)(function)
     return typer.main.get_command(alone)
+
+
+def _panel(function: Any) -> str:
+    return (*_GROUPS, _OTHERS)[_place(function)[0]]
 
 
 def _broken(error: Exception) -> Any:
@@ -71,14 +104,14 @@ def _broken(error: Exception) -> Any:
 app = typer.Typer(
     cls=Commands,
     name="elbowroom",
-    help="Diffusion objectives as variational bounds, for every noise process.",
+    help="Train, sample, compare and certify diffusion models.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
 
-for _command in (plugins, presets, explain):
-    app.command()(_command)
+for _command in _OURS.values():
+    app.command(rich_help_panel=_panel(_command))(_command)
 
 
 def _version(wanted: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .options import JSON, Changes, Config
+from .options import JSON, Changes, Config, help_group
 from .output import console, echo, log_details, print_json, table
 
 if TYPE_CHECKING:
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from ..contracts.dataset import DataSpec
 
 
+@help_group("Start here", 1)
 def explain(
     config: Config,
     overrides: Changes = None,
     json: JSON = False,
 ) -> None:
-    """Show the resolved config, who supplies each component, the parameter count, the certificate.
+    """Show the resolved config and whether its objective is a bound.
 
     Example: elbowroom explain digits process=gaussian
     """

@@ -1,63 +1,91 @@
-"""Options that several commands have, ours and those of plugins."""
+"""Options that several commands share, and the groups of ``elbowroom --help``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 
 import typer
 
-JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+_Command = TypeVar("_Command", bound=Callable[..., None])
+HELP_GROUPS = ("Start here", "Models", "Theory", "Plugins")
+
+
+def help_group(group: str, place: int = 0) -> Callable[[_Command], _Command]:
+    """List a command under this heading of ``elbowroom --help``, lower places first.
+
+    Args:
+        group: One of ``HELP_GROUPS``. Commands without a group are listed last.
+        place: Position in the group; equal places are sorted by name.
+    """
+    if group not in HELP_GROUPS:
+        raise ValueError(f"group {group!r}: use one of {', '.join(HELP_GROUPS)}")
+
+    def mark(command: _Command) -> _Command:
+        vars(command)["help_group"] = (group, place)
+        return command
+
+    return mark
+
+
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Trust = Annotated[
     bool,
-    typer.Option("--trust", help="Execute code that the RUN names (./my.py:Net); read it first."),
+    typer.Option("--trust", help="Execute the code files that RUN names. Read them first."),
 ]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, ... Default: what there is.")]
+Device = Annotated[
+    str | None,
+    typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N. Default: the fastest available."),
+]
 Precision = Annotated[
-    str, typer.Option(help="Of the network: float32, or bfloat16 as in training.")
+    str, typer.Option(metavar="DTYPE", help="Precision of the network: float32 or bfloat16.")
 ]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")]
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
 Changes = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like process=gaussian train.steps=10."),
+    typer.Argument(
+        metavar="KEY=VALUE", help="Changes to the config, e.g. process=gaussian train.steps=10."
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like sampler.steps=32."),
+    typer.Argument(metavar="KEY=VALUE", help="Changes to the run's config, e.g. sampler.steps=32."),
 ]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
         "--metric",
         metavar="SPEC",
-        help="A name, or '{name: kid, block: 500}'; several times for several. Default: "
-        "the usual ones (bits/dim, FID, KID, IS, distances), as far as they fit the data.",
+        help="A metric: a name or '{name: kid, block: 500}'. May be repeated. Default: "
+        "every standard metric that fits the data.",
     ),
 ]
 Features = Annotated[
     str | None,
     typer.Option(
         metavar="NETWORK",
-        help="classifier (default), inception:FILE, dinov2:FOLDER or ./my.py:Network.",
+        help="Feature network: classifier, inception:FILE, dinov2:FOLDER or ./my.py:Network.",
     ),
 ]
 Reference = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="FID against this .npz (mu, sigma or arr_0) alone."),
-]
-Samples = Annotated[int, typer.Option(metavar="N", min=2, help="How many samples to draw.")]
-SampleSeeds = Annotated[
-    int,
     typer.Option(
-        metavar="N", min=1, help="Sets of samples, each of its own seed: mean ± standard error."
+        metavar="FILE", help="Compute only the FID, against this .npz (mu and sigma, or arr_0)."
     ),
 ]
-Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of samples and looks.")]
-Checkpoint = Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step.")]
+Samples = Annotated[int, typer.Option(metavar="N", min=2, help="Number of samples.")]
+SampleSeeds = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, help="Number of sample seeds; report mean ± standard error."),
+]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of samples and noise.")]
+Checkpoint = Annotated[str, typer.Option(metavar="WHICH", help="best, last or a step number.")]
 Ema = Annotated[
     str | None,
-    typer.Option("--ema", metavar="DECAY", help="Which average, of a run with train.ema_also."),
+    typer.Option(
+        "--ema", metavar="DECAY", help="Which average to use, for a run with train.ema_also."
+    ),
 ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import JSON
+from .options import JSON, help_group
 from .output import console, echo, print_json, table
 
 if TYPE_CHECKING:
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 Requirements = Annotated[
     Path | None,
-    typer.Option(metavar="RUN", help="Only print what RUN needs, for pip install -r."),
+    typer.Option(metavar="RUN", help="Print the packages that RUN needs, for pip install -r."),
 ]
 
 
+@help_group("Plugins")
 def plugins(requirements: Requirements = None, json: JSON = False) -> None:
-    """Every component by kind, who supplies it, what is broken and why.
+    """List every component with the package that supplies it.
 
     Example: elbowroom plugins --json
     """

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from .options import JSON
+from .options import JSON, help_group
 from .output import console, print_json, table
 
 
+@help_group("Start here")
 def presets(json: JSON = False) -> None:
-    """Configs shipped with elbowroom and its plugins; name one where a CONFIG is asked for.
+    """List the configs that have a name.
 
-    Example: elbowroom explain digits process=gaussian
+    Example: elbowroom presets
     """
     from rich.text import Text
 

@@ -5,32 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from elbowroom.cli import JSON, console, print_json, table
+from elbowroom.cli import JSON, console, help_group, print_json, table
 
 if TYPE_CHECKING:
     from .bench import BenchReport
 
 
+@help_group("Models", 4)
 def bench(
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Changes, like train.batch_size=32."),
+        typer.Argument(
+            metavar="KEY=VALUE", help="Changes to the config, e.g. train.batch_size=32."
+        ),
     ] = None,
     preset: Annotated[
-        str, typer.Option(metavar="CONFIG", help="A preset's name or a YAML file.")
+        str, typer.Option(metavar="CONFIG", help="A YAML file or a preset's name.")
     ] = "digits",
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Turns each rival takes.")] = 7,
-    samples: Annotated[int, typer.Option(metavar="N", min=1, help="Samples a turn.")] = 16,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Measurements of each case.")] = 7,
+    samples: Annotated[int, typer.Option(metavar="N", min=1, help="Samples per measurement.")] = 16,
     sampler: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only these samplers; all that fit if none is named."),
+        typer.Option(metavar="NAME", help="Samplers to measure. Default: every one that fits."),
     ] = None,
     no_samplers: Annotated[
-        bool, typer.Option("--no-samplers", help="Training alone; for large networks.")
+        bool, typer.Option("--no-samplers", help="Measure training only.")
     ] = False,
     json: JSON = False,
 ) -> None:
-    """Train step, sampling, their operations, overhead over a bare loop, share of matmul peak.
+    """Measure the speed of training and sampling on this machine.
 
     Example: elbowroom bench process=gaussian --rounds 11
     """

@@ -23,6 +23,7 @@ from elbowroom.cli import (
     console,
     duration,
     echo,
+    help_group,
     print_json,
     progress_bars,
     table,
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Changes for all, like train.steps=300."),
+    typer.Argument(metavar="KEY=VALUE", help="Changes to every point, e.g. train.steps=300."),
 ]
 Vary = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=A,B,...",
-        help="A config value and what to set it to; several times for a grid.",
+        help="A config key and its values. Repeat for a grid.",
     ),
 ]
 
@@ -51,52 +52,54 @@ INTERRUPTED = 75  # as a run that saved itself: call again and it goes on
 
 
 @python_form("elbowroom.plugins.compare.run:compare")
+@help_group("Start here", 4)
 def compare(
     config: Config,
     overrides: Overrides = None,
     vary: Vary = None,
     skip: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="'KEY=A ...'", help="Values that are not wanted together; several times."
-        ),
+        typer.Option(metavar="'KEY=A ...'", help="A combination to leave out. May be repeated."),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each point.")] = 1,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Training seeds per point.")] = 1,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Default: comparisons/CONFIG.")
+        Path | None,
+        typer.Option(metavar="DIR", help="The output folder. Default: comparisons/CONFIG."),
     ] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Points at once.")] = 1,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Points to run in parallel.")] = 1,
     ranks: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Processes of each point, by torchrun.")
+        int, typer.Option(metavar="N", min=1, help="Processes per point, started by torchrun.")
     ] = 1,
     metric: Metrics = None,
     features: Features = None,
     reference: Reference = None,
     samples: Samples = 1000,
     sample_seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Of samples and noise; the first of several.")
+        int, typer.Option(metavar="N", min=0, help="The first seed of samples and noise.")
     ] = 0,
     sample_seeds: SampleSeeds = 1,
     checkpoint: Annotated[
-        str, typer.Option(metavar="WHICH", help="last (equal budgets), best or a step.")
+        str, typer.Option(metavar="WHICH", help="last, best or a step number.")
     ] = "last",
     device: Device = None,
     precision: Annotated[
         str,
-        typer.Option(help="In which networks are judged: float32 or bfloat16."),
+        typer.Option(metavar="DTYPE", help="Precision of evaluation: float32 or bfloat16."),
     ] = "float32",
-    launcher: Annotated[str, typer.Option(metavar="SPEC", help="Where points run.")] = "local",
+    launcher: Annotated[
+        str, typer.Option(metavar="SPEC", help="Where points run: local, ray or submitit.")
+    ] = "local",
     paper: Annotated[
-        bool, typer.Option("--paper", help="Quote the paper's figures beside ours.")
+        bool, typer.Option("--paper", help="Show the paper's numbers in the report.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print each point as commands of its own.")
+        bool, typer.Option("--dry-run", help="Print the commands of each point; run nothing.")
     ] = False,
     json: JSON = False,
 ) -> None:
-    """Train and evaluate a grid of configs; a table, report.html, and results in files.
+    """Train and evaluate a grid of configs; write a table and an HTML report.
 
-    Finished points are not run again; after an interruption the same command goes on.
+    Finished points are not run again: after an interruption, run the same command again.
 
     Example: elbowroom compare digits --vary process=gaussian,masked --vary weighting=elbo,simple
     """

@@ -6,27 +6,26 @@ from typing import Annotated
 
 import typer
 from elbowroom import python_form
-from elbowroom.cli import JSON, Changes, Config, Samples, echo, print_json
+from elbowroom.cli import JSON, Changes, Config, Samples, echo, help_group, print_json
 
 
 @python_form("elbowroom.plugins.cost.cost:cost")
+@help_group("Models", 3)
 def cost(
     config: Config,
     overrides: Changes = None,
     tflops: Annotated[
         float | None,
-        typer.Option(metavar="N", help="A device's peak, in 10^12 operations a second: for hours."),
+        typer.Option(metavar="N", help="Peak speed of a device in TFLOP/s, to estimate hours."),
     ] = None,
     utilisation: Annotated[
-        float, typer.Option(metavar="SHARE", help="The share of that peak that is reached.")
+        float, typer.Option(metavar="SHARE", help="Share of the peak that is reached.")
     ] = 0.4,
-    devices: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many devices train together.")
-    ] = 1,
+    devices: Annotated[int, typer.Option(metavar="N", min=1, help="Number of devices.")] = 1,
     samples: Samples = 1000,
     json: JSON = False,
 ) -> None:
-    """Operations, memory and hours of a config.
+    """Estimate the operations, memory and hours of a config.
 
     Example: elbowroom cost digits --tflops 300 --devices 8 --samples 50000
     """

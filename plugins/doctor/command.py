@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from elbowroom.cli import JSON, console, print_json, table
+from elbowroom.cli import JSON, console, help_group, print_json, table
 
 if TYPE_CHECKING:
     from .doctor import Report
@@ -15,10 +15,13 @@ Load = Annotated[
 ]
 
 
+@help_group("Plugins", 1)
 def doctor(load: Load = False, json: JSON = False) -> None:
-    """Import time, API version and components of each plugin; shadowed and broken names.
+    """Check the installed plugins: import times, conflicting and broken components.
 
-    Exits with 1 if something is broken. Example: elbowroom doctor --load
+    Exits with 1 if a plugin is broken.
+
+    Example: elbowroom doctor --load
     """
     from .doctor import examine
 

@@ -23,6 +23,7 @@ from elbowroom.cli import (
     Seed,
     Trust,
     console,
+    help_group,
     is_first_rank,
     number,
     print_json,
@@ -34,6 +35,7 @@ from elbowroom.cli import (
 FAILED = 1  # a metric did: what the others say is written all the same
 
 
+@help_group("Models")
 def evaluate(
     run: Run,
     overrides: Overrides = None,
@@ -46,23 +48,23 @@ def evaluate(
     checkpoint: Checkpoint = "best",
     ema: Ema = None,
     batch_size: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Samples at once. Default: 250.")
+        int | None, typer.Option(metavar="N", min=1, help="Samples per batch. Default: 250.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Default: RUN/evaluation.")
+        Path | None, typer.Option(metavar="DIR", help="The output folder. Default: RUN/evaluation.")
     ] = None,
     keep_samples: Annotated[
-        bool, typer.Option("--keep-samples", help="Leave the samples in shards, as safetensors.")
+        bool, typer.Option("--keep-samples", help="Keep the samples, as safetensors files.")
     ] = False,
     device: Device = None,
     precision: Precision = "float32",
     trust: Trust = False,
     json: JSON = False,
 ) -> None:
-    """Bits/dim, FID, KID, IS and distances to the training examples, each with what it is of.
+    """Measure a run: bits/dim, FID, KID, IS and distances to training examples.
 
-    Of a run that keeps several averages --ema 0.999,0.9999 evaluates each.
-    Under torchrun the ranks share the work out and say what one process says.
+    For a run with several averages, --ema 0.999,0.9999 evaluates each.
+    Under torchrun the ranks share the work; the result is that of one process.
 
     Example: elbowroom evaluate runs/digits sampler.steps=32 --samples 2000
     """

@@ -15,13 +15,15 @@ from elbowroom.cli import (
     Trust,
     console,
     echo,
+    help_group,
     print_json,
     with_ema,
 )
 
-Out = Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; new or empty.")]
+Out = Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")]
 
 
+@help_group("Models", 2)
 def export(
     run: Run,
     out: Out,
@@ -29,13 +31,15 @@ def export(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="FORMAT", help="An exporter, like diffusers. Default: the only one."
+            "--to",
+            metavar="FORMAT",
+            help="The format, e.g. diffusers. Needed if several are installed.",
         ),
     ] = None,
     push: Annotated[
         str | None,
         typer.Option(
-            "--push", metavar="REPO", help="Publish the folder too, like OWNER/NAME of a hub."
+            "--push", metavar="REPO", help="Also publish the folder, e.g. to OWNER/NAME on a hub."
         ),
     ] = None,
     checkpoint: Checkpoint = "best",
@@ -43,7 +47,7 @@ def export(
     trust: Trust = False,
     json: JSON = False,
 ) -> None:
-    """Write a run's model, averaged weights and how to sample it, for another library.
+    """Export a run's model and sampler to another library.
 
     Example: elbowroom export runs/digits --to diffusers exported/digits
     """

@@ -6,22 +6,25 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from elbowroom.cli import JSON, Device, Features, console, print_json, progress_display
+from elbowroom.cli import JSON, Device, Features, console, help_group, print_json, progress_display
 
 
+@help_group("Models", 1)
 def reference(
     data: Annotated[
         str,
         typer.Argument(metavar="DATA", help="A data set: digits, '{name: imagenet64, path: DIR}'."),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="An .npz file.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The .npz file to write.")],
     features: Features = None,
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "train",
-    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Examples at once.")] = 250,
+    split: Annotated[
+        str, typer.Option(metavar="SPLIT", help="train, validation or test.")
+    ] = "train",
+    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Examples per batch.")] = 250,
     device: Device = None,
     json: JSON = False,
 ) -> None:
-    """Mean and covariance of a data set's features, for evaluate --reference; ADM's form.
+    """Save the mean and covariance of a data set's features, for evaluate --reference.
 
     Example: elbowroom reference digits --split test --out digits.npz
     """

@@ -5,21 +5,25 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from elbowroom.cli import JSON, console, echo, print_json
+from elbowroom.cli import JSON, console, echo, help_group, print_json
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="What configs will call it: min-snr.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The component's name in configs, e.g. min-snr.")
+]
 Kind = Annotated[
     str,
     typer.Option(
         "--kind",
-        help="weighting, process, sampler, command, ...: see elbowroom plugins.",
+        metavar="KIND",
+        help="weighting, process, sampler, command, ...; elbowroom plugins lists them.",
     ),
 ]
-Out = Annotated[str, typer.Option("--out", metavar="DIR", help="The folder to put it into.")]
+Out = Annotated[str, typer.Option("--out", metavar="DIR", help="The parent folder.")]
 
 
+@help_group("Plugins", 2)
 def new_plugin(name: Name, kind: Kind = "weighting", out: Out = ".", json: JSON = False) -> None:
-    """A ready package: entry point, typed component with its formula, conformance test, CI.
+    """Create a plugin package with a component, a test and a CI workflow.
 
     Example: elbowroom new-plugin min-snr --kind weighting
     """

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from elbowroom.cli import JSON, echo, print_json
+from elbowroom.cli import JSON, echo, help_group, print_json
 
 
+@help_group("Theory", 3)
 def figures(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to put them.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The output folder.")],
     json: JSON = False,
 ) -> None:
-    """The paper's weighting figure and total-weight figure, as PNG files.
+    """Draw the paper's figures as PNG files.
 
     Example: elbowroom figures --out figures
     """

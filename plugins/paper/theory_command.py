@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from elbowroom.cli import JSON, console, number, print_json, table
+from elbowroom.cli import JSON, console, help_group, number, print_json, table
 
 if TYPE_CHECKING:
     from .theory import Check
@@ -21,15 +21,21 @@ class Denoiser(str, enum.Enum):
     tempered = "tempered"
 
 
+@help_group("Theory", 2)
 def theory(
     denoiser: Annotated[
-        Denoiser, typer.Option(help="For gaussian, uniform and tempered mean the best linear one.")
+        Denoiser,
+        typer.Option(
+            help="The denoiser. With gaussian, uniform and tempered mean the best linear one."
+        ),
     ] = Denoiser.optimal,
-    steps: Annotated[int, typer.Option(metavar="T", min=2, max=512, help="Levels.")] = 8,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it.")] = None,
+    steps: Annotated[
+        int, typer.Option(metavar="T", min=2, max=512, help="Number of noise levels.")
+    ] = 8,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a plot.")] = None,
     json: JSON = False,
 ) -> None:
-    """Both theorems of the paper, checked exactly where everything can be enumerated.
+    """Check both theorems of the paper exactly, on small enumerable cases.
 
     Example: elbowroom theory --denoiser tempered --steps 16
     """

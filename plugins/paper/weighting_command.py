@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from elbowroom.cli import JSON, Trust, console, number, print_json, table
+from elbowroom.cli import JSON, Trust, console, help_group, number, print_json, table
 
 if TYPE_CHECKING:
     from elbowroom import ComponentSpec, Level, Weighting
@@ -19,40 +19,44 @@ if TYPE_CHECKING:
 _USUAL = "0.01,0.1,0.25,0.5,0.75,0.9,0.99"
 
 
+@help_group("Theory")
 def weighting(
     spec: Annotated[
         str, typer.Argument(metavar="SPEC", help="A name, or '{name: sigmoid, k: 2}'.")
     ],
     process: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="The noise process [default: masked].")
+        str | None, typer.Option(metavar="SPEC", help="The noise process. Default: masked.")
     ] = None,
     schedule: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Default: the process's natural one.")
+        str | None,
+        typer.Option(metavar="SPEC", help="The noise schedule. Default: that of the process."),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(metavar="T", min=1, help="Discrete time. Default: continuous.")
+        int | None,
+        typer.Option(
+            metavar="T", min=1, help="Number of discrete steps. Default: continuous time."
+        ),
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option(
-            metavar="RUN", help="Process, schedule and steps of a run; slack in its bits/dim."
-        ),
+        typer.Option(metavar="RUN", help="Use the process, schedule and steps of this run."),
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="T,T,...", help=f"Times in [0, 1] [default: {_USUAL}].")
+        str | None,
+        typer.Option(metavar="T,T,...", help=f"Times between 0 and 1. Default: {_USUAL}."),
     ] = None,
     at_log_snr: Annotated[
         str | None,
-        typer.Option("--at-log-snr", metavar="L,L,...", help="Log-SNRs: w free of any schedule."),
+        typer.Option("--at-log-snr", metavar="L,L,...", help="Log-SNRs instead of times."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a plot.")] = None,
     project: Annotated[
-        bool, typer.Option("--project", help="Show the isotonic repair beside it.")
+        bool, typer.Option("--project", help="Also show the nearest weighting that is a bound.")
     ] = False,
     trust: Trust = False,
     json: JSON = False,
 ) -> None:
-    """A weighting under a process and a schedule: its values, and whether it is a bound.
+    """Show a weighting's values and whether it is a variational bound.
 
     Example: elbowroom weighting edm --process masked --schedule '{name: cosine, eps: 0}' --project
     """

@@ -16,29 +16,33 @@ from elbowroom.cli import (
     Run,
     Trust,
     console,
+    help_group,
     is_first_rank,
     print_json,
     with_ema,
 )
 
 
+@help_group("Start here", 3)
 def sample(
     run: Run,
     overrides: Overrides = None,
-    count: Annotated[int, typer.Option(metavar="N", min=1, help="How many.")] = 64,
+    count: Annotated[int, typer.Option(metavar="N", min=1, help="Number of samples.")] = 64,
     label: Annotated[
         list[str] | None,
         typer.Option(
-            "--class", metavar="CLASS", help="Of this class, by name or number; repeat for several."
+            "--class", metavar="CLASS", help="A class, by name or number. May be repeated."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The samples' seed.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the samples.")] = 0,
     batch_size: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many at once; changes no sample.")
+        int, typer.Option(metavar="N", min=1, help="Samples per batch; does not change them.")
     ] = 64,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Default: RUN/samples. FILE.npz: ADM's arr_0 alone."),
+        typer.Option(
+            metavar="DIR", help="A folder, or FILE.npz for ADM's format. Default: RUN/samples."
+        ),
     ] = None,
     checkpoint: Checkpoint = "best",
     ema: Ema = None,
@@ -46,13 +50,13 @@ def sample(
     precision: Precision = "float32",
     trust: Trust = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace samples that are there.")
+        bool, typer.Option("--overwrite", help="Replace existing samples.")
     ] = False,
     json: JSON = False,
 ) -> None:
-    """Draw samples: a PNG grid, an .npz, and a GIF of the reverse process.
+    """Draw samples from a run: a PNG grid, an .npz and a GIF.
 
-    Under torchrun the ranks share the samples out; each is what one process draws.
+    Under torchrun the ranks share the samples, which are those of one process.
 
     Example: elbowroom sample runs/digits sampler.steps=32 --class 3
     """

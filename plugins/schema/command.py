@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import typer
+from elbowroom.cli import help_group
 
 
+@help_group("Plugins", 3)
 def schema() -> None:
-    """The JSON Schema of configs, with every plugin that is installed.
+    """Print the JSON Schema of configs, for completion in editors.
 
     Example: elbowroom schema > elbowroom.schema.json
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from elbowroom.cli import JSON, Trust, console, number, print_json, table
+from elbowroom.cli import JSON, Trust, console, help_group, number, print_json, table
 
 if TYPE_CHECKING:
     from elbowroom import Certificate, Objective, Weighting
@@ -16,19 +16,22 @@ if TYPE_CHECKING:
     from .nearest_cascade import NearestCascade
 
 
+@help_group("Theory", 1)
 def cascade(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run whose curve was measured.")],
-    knots: Annotated[int, typer.Option(metavar="K", min=1, max=64, help="How many, at most.")] = 5,
+    knots: Annotated[
+        int, typer.Option(metavar="K", min=1, max=64, help="Largest number of knots.")
+    ] = 5,
     of: Annotated[
         str | None,
-        typer.Option(metavar="SPEC", help="The weighting to come near to. Default: equal shares."),
+        typer.Option(metavar="SPEC", help="The weighting to approximate. Default: equal shares."),
     ] = None,
     trust: Trust = False,
     json: JSON = False,
 ) -> None:
-    """Knots with equally many of a run's bits between them, and the cascade nearest to a weighting.
+    """Derive a cascade weighting from a run: a bound by construction.
 
-    The curve comes from: elbowroom evaluate RUN --metric curve
+    Measure the run's curve first: elbowroom evaluate RUN --metric curve
 
     Example: elbowroom cascade runs/pilot --knots 8 --of sigmoid
     """

@@ -8,44 +8,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from elbowroom.cli import JSON, Changes, Device, Trust, console, log_details, print_json
+from elbowroom.cli import JSON, Changes, Device, Trust, console, help_group, log_details, print_json
 
 if TYPE_CHECKING:
     from .loop import RunResult
 
 
+@help_group("Start here", 2)
 def train(
     config: Annotated[
-        str | None, typer.Argument(metavar="[CONFIG]", help="A YAML file or a preset's name.")
+        str | None, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")
     ] = None,
     overrides: Changes = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="The run's folder, a new one. Default: runs/NAME-TIME."),
+        typer.Option(metavar="RUN", help="A new folder for the run. Default: runs/NAME-TIME."),
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Go on with a run; train.steps and logging may change."),
+        typer.Option(metavar="RUN", help="Resume this run; train.steps and logging may change."),
     ] = None,
     auto_resume: Annotated[
         bool,
-        typer.Option(
-            "--auto-resume", help="With --out: a run that has begun there is gone on with."
-        ),
+        typer.Option("--auto-resume", help="With --out: resume the run there if there is one."),
     ] = False,
     restart: Annotated[
         bool,
-        typer.Option("--restart", help="With --resume: a run that lost its checkpoints, from 0."),
+        typer.Option("--restart", help="With --resume: start again from step 0."),
     ] = False,
     device: Device = None,
     without: Annotated[
         list[str] | None,
-        typer.Option(metavar="OBSERVER", help="A plugin that is not told, like tensorboard."),
+        typer.Option(metavar="OBSERVER", help="An observer to disable, e.g. tensorboard."),
     ] = None,
     trust: Trust = False,
     json: JSON = False,
 ) -> None:
-    """Train a model. Under torchrun, every rank runs this.
+    """Train a model.
+
+    Under torchrun every rank runs this command.
 
     Example: elbowroom train digits process=gaussian --out runs/gaussian
     """

@@ -401,9 +401,3 @@ def test_export_without_a_format_takes_the_only_exporter_or_asks(monkeypatch, tm
         reset_registry()
     assert ran.code == 2
     assert "--to: name an exporter; there are none" in ran.err
-
-
-@pytest.mark.parametrize("command", ["sample", "explain", "compare", "doctor"])
-def test_help_shows_flags_as_flags(command):
-    """A flag takes no value, so its help names no type."""
-    assert "<bool>" not in elbowroom(command, "--help").out
