@@ -95,15 +95,17 @@ class RunFolder:
         folder = cls(Path(path))
         if not folder.exists:
             raise RunError(f"{path} is not a run: it has no config.yaml")
-        folder._refuse_links()
+        folder._refuse_links_and_pipes()
         return folder
 
-    def _refuse_links(self) -> None:
-        """Raise if a link leads out of the folder: a command would write there."""
+    def _refuse_links_and_pipes(self) -> None:
+        """Raise if a link leads out of the folder, or if reading a file could wait forever."""
         inside = os.path.realpath(self.path)
         for path in self.path.rglob("*"):
             if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(inside):
                 raise RunError(f"{path} is a link that leads out of the run: remove it")
+            if not path.is_symlink() and not path.is_file() and not path.is_dir():
+                raise RunError(f"{path} is neither a file nor a folder: remove it")
 
     def config(self, overrides: Any = ()) -> Config:
         """The run's config; a component whose plugin is missing names what to install.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -290,6 +291,15 @@ def test_a_run_with_a_link_that_leads_out_is_refused(stranger, tmp_path, command
     assert ran.code == 2
     assert "is a link that leads out of the run" in ran.err
     assert [path.read_text() for path in mine.iterdir()] == ["precious"]
+
+
+@pytest.mark.parametrize("name", ["provenance.json", "log.jsonl", "pipe"])
+def test_a_run_with_a_pipe_is_refused(stranger, name):
+    """Reading it would wait forever."""
+    (stranger / name).unlink(missing_ok=True)
+    os.mkfifo(stranger / name)
+    with pytest.raises(er.RunError, match="neither a file nor a folder"):
+        er.load(stranger)
 
 
 @pytest.mark.parametrize("name", ["../../../mine", "/etc/passwd", "..", "a/b"])
