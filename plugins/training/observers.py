@@ -6,8 +6,24 @@ import warnings
 from collections.abc import Collection
 from typing import Any
 
-from elbowroom import RunEvent
+from elbowroom import ConfigError, RunEvent, installed
+from elbowroom.config import show
+from elbowroom.errors import did_you_mean
 from elbowroom.registry import cause
+
+
+def check_observers(without: Collection[str]) -> None:
+    """Refuse names that no installed plugin has."""
+    if isinstance(without, str):
+        raise ConfigError(f"without: got {show(without)}; allowed: a list of plugins")
+    registry = installed()
+    names = {plugin.name for plugin in registry.plugins} | set(registry.left_out)
+    for name in without:
+        if not isinstance(name, str) or name.rpartition("/")[2] not in names:
+            near = did_you_mean(str(name), names)
+            raise ConfigError(
+                f"without: unknown plugin {show(name)}{near}; plugins: {', '.join(sorted(names))}"
+            )
 
 
 class Observers:

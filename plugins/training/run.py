@@ -30,7 +30,7 @@ from elbowroom.runs import (
 )
 
 from .loop import RunResult, Start, check_run, fit_checked
-from .observers import Observers
+from .observers import Observers, check_observers
 from .step import Training
 
 _PATIENCE = 120.0  # seconds for another process to leave the folder
@@ -51,6 +51,7 @@ def train(
     ``auto_resume`` a run of this config that exists there is resumed, so that one command starts
     and restarts a job. Under ``torchrun`` every rank calls this.
     """
+    check_observers(without)
     to_plain(config)  # what cannot be written down cannot be resumed
     if auto_resume and _has_begun(Path(out)):
         data = None if built is None else built[0].data
@@ -78,6 +79,7 @@ def resume(
     ``trust``. A run whose checkpoints are lost or cannot be read is refused too, unless
     ``restart`` begins it again.
     """
+    check_observers(without)
     opened = RunFolder.open(folder)
     with trusting(trust):
         if config is None:

@@ -431,3 +431,10 @@ def test_evaluation_leaves_no_trace_in_training(tmp_path):
     train(tiny_config(evaluate_every=2), tmp_path / "b", without=QUIET)
     a, b = (found(tmp_path / name)[-1].read("model") for name in "ab")
     assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("without", ["console", ["tensorbord"], [3]])
+def test_an_unknown_observer_is_refused_before_anything_is_written(tmp_path, without):
+    with pytest.raises(ConfigError, match=r"^without: "):
+        train(tiny_config(steps=1), tmp_path / "run", without=without)
+    assert not (tmp_path / "run").exists()
