@@ -38,6 +38,7 @@ from .ranks import (
     Ranks as Ranks,
     distribute as distribute,
     full_tensor as full_tensor,
+    lost_rank as lost_rank,
     no_gradient_sync as no_gradient_sync,
     process_group as process_group,
 )

@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 import attrs
@@ -34,6 +35,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..errors import ConfigError, ElbowroomError
 from .devices import current, resolve_device
+from .run_error import RunError
 
 _SESSIONS = itertools.count()
 _PATIENCE = timedelta(minutes=30)  # a rank may wait this long for another, which perhaps saves
@@ -227,6 +229,20 @@ def _let_go_of_the_group(meshes: list[Any]) -> None:
     for mesh in meshes:
         getattr(mesh, "_pg_registry", {}).clear()  # there is no public way
     gc.collect()
+
+
+def lost_rank(error: BaseException, run: Path) -> RunError | None:
+    """The error to raise in place of ``error`` if another rank ended or does not answer."""
+    signs = ("closed by peer", "reset by peer", "Timed out waiting")
+    words = " ".join(str(error).split())
+    if isinstance(error, dist.DistError) or (
+        isinstance(error, RuntimeError) and any(sign in words for sign in signs)
+    ):
+        return RunError(
+            f"another rank ended or does not respond; resume from the last checkpoint with "
+            f"--resume {run} ({words[:200]})"
+        )
+    return None
 
 
 def distribute(

@@ -31,6 +31,7 @@ from elbowroom.runs import (
     find_checkpoints,
     full_tensor,
     gather_tensors,
+    lost_rank,
     named_tensors,
     prune,
     retain_memory,
@@ -201,9 +202,12 @@ def fit_checked(
         try:
             result = run.go(first, interrupt)
         except BaseException as error:
-            why = (str(error).splitlines() or [type(error).__name__])[0]
+            lost = lost_rank(error, folder.path)
+            why = (str(lost or error).splitlines() or [type(error).__name__])[0]
             run.tell("run_ended", run.done, reason=f"failed: {why}")
-            raise
+            if lost is None:
+                raise
+            raise lost from error
         finally:
             training.feed.close()
         run.tell("run_ended", result.step, result.scalars, reason=result.reason)

@@ -438,3 +438,12 @@ def test_an_unknown_observer_is_refused_before_anything_is_written(tmp_path, wit
     with pytest.raises(ConfigError, match=r"^without: "):
         train(tiny_config(steps=1), tmp_path / "run", without=without)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_lost_rank_is_reported_with_the_way_to_resume(tmp_path, monkeypatch):
+    def lose(*_):
+        raise RuntimeError("[pair.cc:537] Read error [127.0.0.1]:1: Connection reset by peer")
+
+    monkeypatch.setattr("elbowroom.plugins.training.loop._Run.go", lose)
+    with pytest.raises(RunError, match=r"another rank ended .* --resume .*run"):
+        train(tiny_config(steps=1), tmp_path / "run", without=QUIET)
