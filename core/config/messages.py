@@ -40,14 +40,16 @@ def bytes_in_words(size: float) -> str:
 
 
 def check_integer(name: str, given: Any, least: int) -> None:
-    """Raise unless ``given`` is an integer of at least ``least``."""
+    """Raise unless ``given`` is an integer of at least ``least`` and of at most 64 bits."""
     if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
         raise ConfigError(f"{name}: got {show(given)}; allowed: an integer from {least} on")
+    if given >= 2**64:
+        raise ConfigError(f"{name}: got {show(given)}; allowed: an integer below 2**64")
 
 
 def check_path(name: str, given: Any) -> None:
     """Raise unless ``given`` is a path."""
-    if not isinstance(given, str | PathLike) or isinstance(given, bytes):
+    if not isinstance(given, str | PathLike) or "\0" in str(given):
         raise ConfigError(f"{name}: got {show(given)}; allowed: a path")
 
 

@@ -249,6 +249,8 @@ class Process(ABC):
 
 def check_examples(x: Tensor, data: DataSpec) -> None:
     """Examples handed to a model must be of the form it was bound to; no value is looked at."""
+    if not hasattr(x, "shape"):
+        raise DataError(f"x is a {type(x).__name__}; allowed: a tensor of integers [B, *shape]")
     if x.shape[1:] == data.shape:
         return
     wanted = f"[B, {', '.join(map(str, data.shape))}]"

@@ -111,10 +111,11 @@ class Diffusion(nn.Module):
 
         Without ``noise`` it is drawn by torch's own generator: ``torch.manual_seed`` decides.
         """
+        encoded = self.encode(x)
         noise = Noise.drawn(len(x), x.device) if noise is None else noise
         return self.objective(
             lambda z, level: self.predict(z, level, cond),
-            self.encode(x),
+            encoded,
             noise,
             mean_over_ranks,
             shares,

@@ -44,7 +44,7 @@ def check_device(device: str | None) -> None:
 def _named(device: torch.device | str) -> torch.device:
     try:
         return torch.device(device)
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, ValueError):
         raise ConfigError(
             f"device {device!r}: torch knows none of this name; say cpu, cuda or cuda:N"
         ) from None

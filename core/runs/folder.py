@@ -27,7 +27,7 @@ from typing import Any
 
 import attrs
 
-from ..config.messages import check_path
+from ..config.messages import check_path, show
 from ..config.sections import Config, dump_yaml, load_config
 from ..config.spec import ComponentSpec
 from ..config.yaml_reader import read_file, read_yaml
@@ -93,7 +93,11 @@ class RunFolder:
         """An existing run's folder."""
         check_path("run", path)
         folder = cls(Path(path))
-        if not folder.exists:
+        try:
+            found = folder.exists
+        except OSError as error:  # a name that is too long
+            raise RunError(f"cannot read {show(str(path))}: {error.strerror}") from None
+        if not found:
             raise RunError(f"{path} is not a run: it has no config.yaml")
         folder._refuse_links_and_pipes()
         return folder

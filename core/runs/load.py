@@ -160,7 +160,7 @@ def _checkpoint(folder: RunFolder, wanted: str | int, part: str) -> Checkpoint:
     found = checkpoints(folder.checkpoints)
     if not found:
         raise ElbowroomError(f"{folder.path} has no checkpoint yet: train it further")
-    if wanted in ("best", "last"):
+    if str(wanted) in ("best", "last"):
         order = best_first(found) if wanted == "best" else found[::-1]
         if good := next(undamaged(order, part), None):
             return good

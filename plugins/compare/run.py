@@ -17,6 +17,7 @@ from elbowroom import (
     named_component,
     parts_of,
 )
+from elbowroom.config import show
 from elbowroom.files import write_atomically
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.launchers.launcher import Launcher
@@ -70,6 +71,8 @@ def compare(
     how models are judged, as for :func:`elbowroom.evaluate`.
     """
     check_device(device)
+    if not isinstance(vary, Mapping):
+        raise ConfigError(f"vary: got {show(vary)}; allowed: a mapping of keys to lists of values")
     comparison = Comparison(
         *_source(config, out),
         tuple(overrides),

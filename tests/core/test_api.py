@@ -120,6 +120,12 @@ def test_a_model_made_by_hand_says_what_is_missing(trained):
         (lambda model, _: er.evaluate(model, metrics="bpd"), "metrics: got 'bpd'"),
         (lambda model, _: er.evaluate(model, samples="a"), "samples: got 'a'"),
         (lambda *_: er.build_objective("masked", 5), "data: got 5; allowed: a DataSpec"),
+        (lambda model, _: er.sample(model, 1, seed=2**64), r"seed: got 18.*; allowed: .* 2\*\*64"),
+        (lambda model, _: er.train(model, "a\0b"), "out: got .*; allowed: a path"),
+        (lambda *_: er.load("x" * 5000), "cannot read 'xx.*: File name too long"),
+        (lambda *_: er.load("run", device=10**30), "device 10+"),
+        (lambda *_: er.compare("digits", vary=5), "vary: got 5; allowed: a mapping"),
+        (lambda model, _: model(None), "x is a NoneType; allowed: a tensor of integers"),
     ],
 )
 def test_a_wrong_type_is_one_sentence(tmp_path, call, words):
