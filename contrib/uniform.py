@@ -39,12 +39,14 @@ In a config: ``process: uniform``.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 import torch
 from elbowroom import (
     CategoricalPrediction,
+    DataSpec,
+    IncompatibleError,
     Level,
     Noise,
     Process,
@@ -56,6 +58,9 @@ from elbowroom.contracts import check_range
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 @attrs.frozen
 class Uniform(Process):
@@ -66,13 +71,21 @@ class Uniform(Process):
 
     # -- the space z lives in
 
+    def bind(self, data: DataSpec) -> Self:
+        if data.sizes is not None:
+            raise IncompatibleError(
+                "process uniform needs data with the same number of values at every position; "
+                f"these have {min(data.sizes)} to {data.levels}. Use masked or gaussian"
+            )
+        return super().bind(data)
+
     def signature(self) -> Signature:
         data, text = self.data, self.data.tokens is not None
         v = data.levels
         return Signature(data.shape, v, v, data.classes, needs_level=True, text=text)
 
     def encode(self, x: Tensor) -> Tensor:
-        check_range(x, self.data.levels)
+        check_range(x, self.data.counts())
         return x.long()
 
     def decode(

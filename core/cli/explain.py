@@ -40,7 +40,8 @@ def _form(data: DataSpec) -> str:
     """The form of the data in a line."""
     from ..contracts.dataset import join_names
 
-    words = f"{' × '.join(map(str, data.shape))} integers of {data.levels} levels"
+    fewest = "" if data.sizes is None else f"{min(data.sizes)} to "
+    words = f"{' × '.join(map(str, data.shape))} integers of {fewest}{data.levels} levels"
     if data.classes is not None:
         words += f", {data.classes} classes"
     return words + (f": {join_names(data.names)}" if data.names is not None else "")
@@ -62,6 +63,8 @@ def _print(explanation: Explanation) -> None:
     out.print(listing)
     if explanation.data is not None:
         out.print(Text.assemble(("data: ", "bold"), _form(explanation.data)))
+        for part in explanation.data.parts:
+            out.print(Text(f"  {part}"))
     count = explanation.parameters
     out.print(
         Text.assemble(

@@ -21,10 +21,48 @@ import attrs
 from ..errors import ElbowroomError, did_you_mean
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 SPLITS = ("train", "validation", "test")
 """The splits every data set has; they share no example."""
+
+
+@attrs.frozen
+class Part:
+    """A named slice of the flattened example, such as a column of a table.
+
+    An empty slice (``start == stop``) is a column the model has no position for: a constant with
+    its single value, or the label, without values.
+    """
+
+    name: str
+    start: int
+    stop: int
+    values: tuple[str, ...] | None = None  # the text of each value; "" is a missing one
+    # least and greatest number of each of the last values, where a value is a range of numbers
+    bins: tuple[tuple[float, float], ...] | None = None
+    decimals: int = 0  # digits after the point of a number drawn from a bin
+
+    def __str__(self) -> str:
+        """The name and the values in one line."""
+        values = self.values or ()
+        missing = ", one of them missing" if "" in values else ""
+        if self.bins is not None:
+            low, high = self.bins[0][0], self.bins[-1][1]
+            return f"{self.name}: {low:g} to {high:g} in {len(values)} values{missing}"
+        if self.start == self.stop:
+            return f"{self.name}: {f'always {values[0]!r}' if values else 'the label'}"
+        shown = join_names([value for value in values if value], 8)
+        return f"{self.name}: {len(values)} values{missing}: {shown}"
+
+    @classmethod
+    def recorded(cls, record: Mapping[str, Any]) -> Part:
+        """The inverse of ``attrs.asdict``, after JSON."""
+        values, bins = record["values"], record["bins"]
+        values = None if values is None else tuple(map(str, values))
+        bins = None if bins is None else tuple((float(low), float(high)) for low, high in bins)
+        return cls(**{**record, "values": values, "bins": bins})
 
 
 @attrs.frozen
@@ -38,6 +76,25 @@ class DataSpec:
     names: tuple[str, ...] | None = attrs.field(default=None, eq=False)
     # what each value reads as, where examples are text; part of a character by surrogateescape
     tokens: tuple[str, ...] | None = attrs.field(default=None, eq=False, repr=False)
+    # number of values of each position, in flattened order; None: ``levels`` at every position
+    sizes: tuple[int, ...] | None = attrs.field(default=None, kw_only=True)
+    parts: tuple[Part, ...] = attrs.field(default=(), eq=False, repr=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.sizes is not None and set(self.sizes) == {self.levels}:
+            object.__setattr__(self, "sizes", None)  # the same data: the same computation
+
+    @sizes.validator
+    def _one_for_each_position(self, _: object, sizes: tuple[int, ...] | None) -> None:
+        if sizes is None:
+            return
+        if len(sizes) != self.dims:
+            raise ValueError(f"{len(sizes)} sizes for {self.dims} positions")
+        if not 2 <= min(sizes) <= max(sizes) == self.levels:
+            raise ValueError(
+                f"sizes from {min(sizes)} to {max(sizes)}: the least is 2, the greatest is levels, "
+                f"{self.levels}"
+            )
 
     @names.validator
     def _one_for_each_class(self, _: object, names: tuple[str, ...] | None) -> None:
@@ -59,13 +116,43 @@ class DataSpec:
             None if (given := record.get(key)) is None else tuple(map(str, given))
             for key in ("names", "tokens")
         )
-        return cls(tuple(record["shape"]), record["levels"], record["classes"], names, tokens)
+        sizes, parts = record.get("sizes"), map(Part.recorded, record.get("parts") or ())
+        return cls(
+            tuple(record["shape"]),
+            record["levels"],
+            record["classes"],
+            names,
+            tokens,
+            sizes=None if sizes is None else tuple(sizes),
+            parts=tuple(parts),
+        )
 
     def fits(self, made_for: DataSpec) -> bool:
         """Do numbers mean the same to a model that was made for other data?"""
         unknown = self.tokens is None or made_for.tokens is None
         same = unknown or self.tokens == made_for.tokens
-        return same and (self.shape, self.levels) == (made_for.shape, made_for.levels)
+        if self.parts and made_for.parts:
+            same = same and self.parts == made_for.parts
+        forms = ((one.shape, one.levels, one.sizes) for one in (self, made_for))
+        return same and len(set(forms)) == 1
+
+    def counts(self, device: torch.device | str = "cpu") -> Tensor | int:
+        """[*shape] number of values of each position, or ``levels`` where all are equal."""
+        import torch
+
+        if self.sizes is None:
+            return self.levels
+        return torch.tensor(self.sizes).view(self.shape).to(device, non_blocking=True)
+
+    def possible(self, logits: Tensor) -> Tensor:
+        """Logits [B, *shape, V], minus infinity for values that a position cannot take."""
+        import torch
+
+        if self.sizes is None:
+            return logits
+        counts = torch.as_tensor(self.counts(logits.device)).unsqueeze(-1)
+        values = torch.arange(self.levels, device=logits.device)
+        return logits.masked_fill(values >= counts, -torch.inf)
 
     def texts(self, x: Tensor) -> list[str]:
         """What examples x [B, N] read as."""

@@ -48,6 +48,8 @@ class Signature:
     needs_level: bool  # must the network be told lambda?
     level_per_position: bool = False  # log_snr is [B, *shape], not [B]
     text: bool = False  # windows of a text: the same token may be at any position
+    # number of values of each position, where they differ: a value's meaning is its position's
+    sizes: tuple[int, ...] | None = None
 
 
 @attrs.frozen(eq=False)
@@ -193,7 +195,11 @@ class Process(ABC):
         if self.signature().in_states is not None:
             return z
         x = z if prediction is None else prediction.x
-        values = self.encode(torch.arange(self.data.levels, device=z.device)).to(x.dtype)
+        every = torch.arange(self.data.levels, device=z.device)
+        if self.data.sizes is not None:  # [V, *D], the last value again where there are fewer
+            every = every.view(-1, *(1,) * len(self.data.shape))
+            every = torch.minimum(every, torch.as_tensor(self.data.counts(z.device)) - 1)
+        values = self.encode(every).to(x.dtype).movedim(0, -1)
         return (x.unsqueeze(-1) - values).abs().argmin(-1)
 
     # -- the likelihood: for bits/dim, discrete time and exact posteriors
@@ -262,19 +268,33 @@ def check_examples(x: Tensor, data: DataSpec) -> None:
     raise DataError(f"examples of shape {list(x.shape)} for a model of {wanted}{hint}")
 
 
-def check_range(x: Tensor, levels: int) -> None:
-    """Data are integers 0 .. levels-1, never the 0 .. 1 of floating-point pictures."""
+def check_range(x: Tensor, levels: Tensor | int) -> None:
+    """Data are integers 0 .. levels-1, never the 0 .. 1 of floating-point pictures.
+
+    ``levels`` is one number, or one for each position [*D].
+    """
     if x.is_floating_point() or x.is_complex():
         kind = str(x.dtype).removeprefix("torch.")
+        levels = levels if isinstance(levels, int) else int(levels.max())
         raise DataError(
             f"data are {kind} numbers, and a model takes the integers "
             f"0 to {levels - 1}: floats x of 0 .. 1 become (x * {levels - 1}).round().long()"
         )
     if x.device.type != "cpu" or not x.numel():
         return  # looking would make an accelerator wait; data sets hand out CPU tensors
-    low, high = int(x.min()), int(x.max())
-    if low < 0 or high >= levels:
-        raise DataError(f"data has values {low} to {high}; allowed are 0 to {levels - 1}")
+    if not isinstance(levels, int):
+        outside = ((x < 0) | (x >= levels)).flatten(1).any(0).nonzero()[:1]
+        for n in outside.flatten().tolist():
+            at, most = x.flatten(1)[:, n], int(levels.flatten()[n]) - 1
+            raise DataError(
+                f"data has values {_range(at)} at position {n}; allowed are 0 to {most}"
+            )
+    elif int(x.min()) < 0 or int(x.max()) >= levels:
+        raise DataError(f"data has values {_range(x)}; allowed are 0 to {levels - 1}")
+
+
+def _range(x: Tensor) -> str:
+    return f"{int(x.min())} to {int(x.max())}"
 
 
 def check_finite(x: Tensor) -> Tensor:

@@ -73,7 +73,7 @@ def first_batch(data: Dataset) -> Batch:
     asked = ComponentCheck("dataset", data)
     count = min(_FEW, len(split))
     asked.shape("x", batch.x, (count, *spec.shape))
-    asked.integers("x", batch.x, spec.levels)
+    asked.integers("x", batch.x, spec.counts())
     if spec.classes is None:
         asked.ensure(batch.y is None, "gave labels, though its spec has no classes")
     else:
@@ -271,7 +271,7 @@ def check_ended(sampler: Sampler, frame: Any, count: int, data: DataSpec) -> Fra
     asked.ensure(ended.x is not None, "did not finish: its last frame has no x")
     assert ended.x is not None
     asked.shape("x", ended.x, (count, *data.shape))
-    asked.integers("x", ended.x, data.levels)
+    asked.integers("x", ended.x, data.counts(ended.x.device))
     asked.ensure(ended.calls is not None, "did not say in its last frame how many calls it took")
     asked.shape("calls", ended.calls, (count,))
     return ended
@@ -311,13 +311,14 @@ class ComponentCheck:
         finite = bool(value.isfinite().all())
         self.ensure(finite, f"answered {name} with numbers that are not finite")
 
-    def integers(self, name: str, value: Tensor, states: int) -> None:
+    def integers(self, name: str, value: Tensor, states: Tensor | int) -> None:
         exact = not value.is_floating_point() and not value.is_complex()
         self.ensure(exact, f"answered {name} in {value.dtype}, not in integers")
         if value.numel():
             low, high = int(value.min()), int(value.max())
-            told = f"answered {name} from {low} to {high}; allowed are 0 to {states - 1}"
-            self.ensure(low >= 0 and high < states, told)
+            most = torch.as_tensor(states).max() - 1
+            told = f"answered {name} from {low} to {high}; allowed are 0 to {most}"
+            self.ensure(bool(((value >= 0) & (value < states)).all()), told)
 
     @contextmanager
     def unchanged(self, **given: Tensor) -> Iterator[None]:

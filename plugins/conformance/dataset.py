@@ -36,7 +36,7 @@ def _integers(data: Dataset) -> None:
         ensure(not x.is_floating_point(), f"{name} examples are {x.dtype}.")
         low, high = int(x.min()), int(x.max())
         ensure(
-            low >= 0 and high < data.spec.levels,
+            (x >= 0) & (x < data.spec.counts()),
             f"{name} has values {low} to {high} for {data.spec.levels} levels.",
         )
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import attrs
 import torch
-from elbowroom import Level, Noise, Process, Schedule, Step
+from elbowroom import DataSpec, Level, Noise, Process, Schedule, Step
 from elbowroom.objective import bound
 from torch import Tensor
 
@@ -43,8 +43,17 @@ class _Setting:
         return self.process.encode(self.table.states[which])
 
 
-def check_process(process: Process, schedule: Schedule | None = None) -> None:
-    """Every law of a process, under ``schedule`` or the process's natural one."""
+def check_process(
+    process: Process,
+    schedule: Schedule | None = None,
+    *,
+    data: DataSpec = DATA,
+    table: TableOracle = TABLE,
+) -> None:
+    """Every law of a process, under ``schedule`` or the process's natural one.
+
+    ``table`` has states of two tokens, of the form ``data``.
+    """
     laws = [
         _round_trip,
         _shapes,
@@ -60,7 +69,7 @@ def check_process(process: Process, schedule: Schedule | None = None) -> None:
         _own_stream,
     ]
     schedule = schedule or natural_schedule_of(process)
-    run(process, laws, _Setting(process.bind(DATA), schedule, TABLE))
+    run(process, laws, _Setting(process.bind(data), schedule, table))
 
 
 def _round_trip(setting: _Setting) -> None:

@@ -19,7 +19,7 @@ from .condition import Condition, Time
 from .layers import Linear
 from .positions import positions_of
 from .transformer import Mlp, Transformer, check_rates, check_sizes, heads_of, hidden_of, how_to_run
-from .values import Values, out_features, out_shape, patch_grid
+from .values import LinearByPosition, Values, out_features, out_shape, patch_grid
 
 
 class DiT(Denoiser):
@@ -86,7 +86,12 @@ class DiT(Denoiser):
             attention_dropout=attention_dropout,
             attention=attention_of(attention),
         )
-        self.head = Linear(width, places * out_features(signature), gain=0)
+        out = places * out_features(signature)
+        self.head = (
+            Linear(width, out, gain=0)
+            if signature.sizes is None
+            else LinearByPosition(math.prod(self.grid), width, out)
+        )
 
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
         c = self.condition(z, log_snr, cond)  # [B, condition]

@@ -2,14 +2,21 @@
 
 In: an element of z is one of ``in_states`` states, and a row of an embedding that all channels
 share; or a real number, and itself. Out: ``out_states`` logits for an element, or a number.
+
+Where positions have their own numbers of values (``Signature.sizes``, the columns of a table), a
+value means something else at each of them: every position has its own embedding of its values and
+its own last matrix.
 """
 
 from __future__ import annotations
 
+from itertools import accumulate
+
+import torch
 from elbowroom import IncompatibleError, Signature
 from torch import Tensor, nn
 
-from .layers import Embedding
+from .layers import Embedding, start_normal_
 
 
 class Values(nn.Module):
@@ -19,8 +26,13 @@ class Values(nn.Module):
         super().__init__()
         self.signature = signature
         states = signature.in_states
-        self.embedding = None if states is None else Embedding(states, embedding)
-        per_element = 1 if states is None else embedding
+        self.embedding: nn.Module | None = None
+        if signature.sizes is not None:
+            of = NumberByPosition if states is None else EmbeddingByPosition
+            self.embedding = of(signature.sizes, signature.shape, embedding)
+        elif states is not None:
+            self.embedding = Embedding(states, embedding)
+        per_element = 1 if self.embedding is None else embedding
         self.features = elements(signature) * per_element
 
     def forward(self, z: Tensor) -> Tensor:
@@ -31,6 +43,71 @@ class Values(nn.Module):
             )
         values: Tensor = z.unsqueeze(-1) if self.embedding is None else self.embedding(z)
         return values.flatten(-2) if len(self.signature.shape) == 3 else values
+
+
+class EmbeddingByPosition(nn.Module):
+    """States [B, *D] -> [B, *D, features]; position n has a row for each value, and a last one.
+
+    A state beyond the last value, such as the mask, is the last row.
+    """
+
+    first: Tensor
+    last: Tensor
+
+    def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...], features: int) -> None:
+        super().__init__()
+        self.sizes, self.shape = sizes, shape
+        self.table = Embedding(sum(sizes) + len(sizes), features)
+        for name in ("first", "last"):
+            self.register_buffer(name, torch.empty(shape, dtype=torch.int64), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Compute the rows of each position."""
+        first = [0, *accumulate(size + 1 for size in self.sizes)][:-1]
+        self.first.copy_(torch.tensor(first, device="cpu").view(self.shape))
+        self.last.copy_(torch.tensor(self.sizes, device="cpu").view(self.shape))
+
+    def forward(self, z: Tensor) -> Tensor:
+        out: Tensor = self.table(self.first + torch.minimum(z, self.last))
+        return out
+
+
+class NumberByPosition(nn.Module):
+    """Numbers z [B, *D] -> z weight + bias [B, *D, features], each position with its own."""
+
+    def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...], features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(*shape, features))
+        self.bias = nn.Parameter(torch.empty(*shape, features))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start again."""
+        start_normal_(self.weight, 1.0)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, z: Tensor) -> Tensor:
+        return torch.addcmul(self.bias, z.unsqueeze(-1), self.weight)
+
+
+class LinearByPosition(nn.Module):
+    """x [B, N, in] -> [B, N, out], each of the N positions with its own matrix, zero at first."""
+
+    def __init__(self, count: int, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(count, in_features, out_features))
+        self.bias = nn.Parameter(torch.empty(count, 1, out_features))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start again."""
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
+        return torch.baddbmm(bias, x.transpose(0, 1), weight).transpose(0, 1)
 
 
 def elements(signature: Signature) -> int:

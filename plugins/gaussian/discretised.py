@@ -16,6 +16,7 @@ least with
     w (w + 1) >= (log V + 53 log 2)/q:
 
 every log p is too large by at most 2^-53 nats. In noise w reaches V - 1, and nothing is left out.
+Where V differs between positions, the largest V gives n, and values j >= V are not in the sum.
 
 The mean of the values under p(. | z) is what one would guess if all were alike before z was seen.
 """
@@ -30,23 +31,26 @@ from torch import Tensor
 _LEFT_OUT = 53 * math.log(2)  # half the spacing of float64 at 1
 
 
-def log_probability(z: Tensor, k: Tensor, level: Level, values: int) -> Tensor:
-    """[B, *D] log p(k | z) in float64, for z and integers k [B, *D] at the level."""
+def log_probability(z: Tensor, k: Tensor, level: Level, values: Tensor | int) -> Tensor:
+    """[B, *D] log p(k | z) in float64, for z and integers k [B, *D] of V ``values`` (or V [*D])."""
     c, s, q = _place(z, level, values)
-    n = values_that_count(float(q.detach().min()), values)
-    j = (c - n // 2).clamp_(0, values - n)  # the first of them
+    most = values if isinstance(values, int) else int(values.max())
+    n = values_that_count(float(q.detach().min()), most)
+    last = values - n if isinstance(values, int) else (values - n).clamp(min=0).double()
+    j = (c - n // 2).clamp_(min=0).clamp_(max=last)  # the first of them
     total = z.new_zeros((), dtype=s.dtype)
     for _ in range(n):
-        total = total + _exponent(j - c, s, q).exp_()
+        term = _exponent(j - c, s, q).exp_()
+        total = total + (term if isinstance(values, int) else term.masked_fill_(j >= values, 0))
         j += 1
     return _exponent(k - c, s, q) - total.log()
 
 
-def _place(z: Tensor, level: Level, values: int) -> tuple[Tensor, Tensor, Tensor]:
+def _place(z: Tensor, level: Level, values: Tensor | int) -> tuple[Tensor, Tensor, Tensor]:
     """c, s and q."""
     share, snr = level.share.double(), level.log_snr.double().exp()
     y = ((z.double() / share.sqrt() + 1) * values - 1) / 2
-    c = y.round().clamp(0, values - 1)
+    c = y.round().clamp(min=0).clamp(max=values - 1)
     return c, y.sub_(c), 2 * snr / values**2
 
 

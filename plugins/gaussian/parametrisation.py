@@ -99,7 +99,8 @@ class PredictLevels(Parametrisation):
     parametrisation must learn to round to the nearest value.
     """
 
-    values: Tensor  # [V]
+    values: Tensor  # [V], or [*D, V]
+    possible: Callable[[Tensor], Tensor]  # excludes values that a position cannot take
 
     def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
         a, b2 = (value.expand(z.shape) for value in (level.share, level.noise_share))
@@ -120,13 +121,19 @@ class PredictLevels(Parametrisation):
 
     def _mean(self, output: Tensor, z: Tensor, a: Tensor, b2: Tensor) -> Tensor:
         """[B, *D] the mean of q(k | z), a the signal's share and b2 the noise's."""
-        return (self._logits(output, z, a, b2).softmax(-1) @ self.values.to(output)).to(z.dtype)
+        p, values = self._logits(output, z, a, b2).softmax(-1), self.values.to(output)
+        mean = p @ values if values.ndim == 1 else (p * values).sum(-1)
+        return mean.to(z.dtype)
 
     def _drawn(self, output: Tensor, z: Tensor, a: Tensor, b2: Tensor, u: Tensor) -> Tensor:
         """[B, *D] x_k with k ~ q(k | z), for uniforms u."""
-        return self.values.to(z)[draw_categorical(self._logits(output, z, a, b2), u)]
+        k = draw_categorical(self._logits(output, z, a, b2), u)
+        values = self.values.to(z)
+        if values.ndim == 1:
+            return values[k]
+        return values.expand(*k.shape, -1).gather(-1, k.unsqueeze(-1)).squeeze(-1)
 
     def _logits(self, output: Tensor, z: Tensor, a: Tensor, b2: Tensor) -> Tensor:
         """[B, *D, V] log q(k | z), up to a constant."""
         distance = (z.unsqueeze(-1) - a.sqrt().unsqueeze(-1) * self.values.to(output)) ** 2
-        return output - distance / (2 * b2.unsqueeze(-1))
+        return self.possible(output - distance / (2 * b2.unsqueeze(-1)))

@@ -6,10 +6,11 @@
     prior KL     (a_1^2 x^2 - a_1^2 - log b_1^2) / 2
     reverse      N((1 - k) a_s x_hat + k (a_s/a_t) z_t,  b_s^2 (1 - k)),   k = SNR_t / SNR_s
 
-Level k of V becomes x = (2k + 1)/V - 1. The reconstruction is the likelihood *discretised* on
-those V values, p(k | z_0) ~ N(z_0; a_0 x_k, b_0^2) (``discretised.py``), so that its bits are
-comparable with those of a discrete process on the same integers. Any other variance convention is a
-change of z by a factor known from lambda; the parametrisations do it.
+Level k of V becomes x = (2k + 1)/V - 1, V being the position's own number of values. The
+reconstruction is the likelihood *discretised* on those V values, p(k | z_0) ~ N(z_0; a_0 x_k,
+b_0^2) (``discretised.py``), so that its bits are comparable with those of a discrete process on the
+same integers. Any other variance convention is a change of z by a factor known from lambda; the
+parametrisations do it.
 
 Where the path ends. Neighbouring values lie 2/V apart, the noise at lambda is e^(-lambda/2) beside
 them, so how well a value can be read depends on V e^(-lambda/2) alone: an inner one costs 0.005 bit
@@ -81,7 +82,7 @@ class Gaussian(Process):
             "v": PredictVelocity,
             "flow": PredictFlow,
             "edm": lambda: PredictEDM(self.data_std),
-            "levels": lambda: PredictLevels(self._values()),
+            "levels": lambda: PredictLevels(self._values(), self.data.possible),
         }
         return made[self.predict]()
 
@@ -114,14 +115,16 @@ class Gaussian(Process):
     def signature(self) -> Signature:
         data, text = self.data, self.data.tokens is not None
         says = data.levels if self.predict == "levels" else None
-        return Signature(data.shape, None, says, data.classes, needs_level=True, text=text)
+        return Signature(
+            data.shape, None, says, data.classes, needs_level=True, text=text, sizes=data.sizes
+        )
 
     def encode(self, x: Tensor) -> Tensor:
-        check_range(x, self.data.levels)
+        check_range(x, self.data.counts())
         return self._scaled(x)
 
     def _scaled(self, x: Tensor) -> Tensor:
-        return (2 * x.float() + 1) / self.data.levels - 1
+        return (2 * x.float() + 1) / self.data.counts(x.device) - 1
 
     def needs_final_prediction(self, z: Tensor) -> Tensor:
         return z.new_ones(len(z)).bool()
@@ -160,7 +163,7 @@ class Gaussian(Process):
         return self.parametrisation.read(precise, z, level.aligned(z))
 
     def clip_prediction(self, prediction: RealPrediction) -> RealPrediction:
-        most = 1 - 1 / self.data.levels
+        most: Any = 1 - 1 / self.data.counts(prediction.x.device)
         x = prediction.x.clamp(-most, most)
         return attrs.evolve(prediction, given_x=x, given_eps=None, given_v=None)
 
@@ -180,17 +183,21 @@ class Gaussian(Process):
     def reconstruction(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
         level = level.aligned(x)
         z = self.corrupt(x.double(), level, noise)
-        found = log_probability(z, self._nearest(x), level, self.data.levels)
+        found = log_probability(z, self._nearest(x), level, self.data.counts(x.device))
         return -found.flatten(1).sum(1)
 
     def _values(self) -> Tensor:
-        """Every value an element of the data can have, [V]."""
-        return self._scaled(torch.arange(self.data.levels))
+        """The encoding of every value, [V]; [*D, V] where V depends on the position."""
+        every = torch.arange(self.data.levels)
+        if self.data.sizes is None:
+            return self._scaled(every)
+        return self._scaled(every.view(-1, *(1,) * len(self.data.shape))).movedim(0, -1)
 
     def _nearest(self, x: Tensor) -> Tensor:
         """The integer whose encoding is nearest to x."""
-        k = ((x + 1) * self.data.levels - 1) / 2
-        return k.round().long().clamp(0, self.data.levels - 1)
+        values = self.data.counts(x.device)
+        k = (((x + 1) * values - 1) / 2).round().long()
+        return k.clamp(min=0).clamp(max=values - 1)
 
     def reverse(self, z: Tensor, prediction: RealPrediction, step: Step, noise: Noise) -> Tensor:
         step = step.aligned(z)

@@ -5,7 +5,9 @@
     prior        hidden with probability 1 - a_1, else uniform over V:   KL  = N a_1 log V
     reconstruction   what is still hidden at t = 0, guessed uniformly:   N (1 - a_0) log V
 
-so that a network that knows nothing costs exactly log V per token, whatever the schedule's ends.
+so that a uniform baseline costs exactly log V per token, whatever the schedule's ends. Where
+positions have different numbers of values, V is the position's own, and the logits of values that
+a position cannot take are minus infinity.
 
 Ancestral steps. Whether a token is revealed does not depend on the logits: each token has two
 float64 uniforms for its whole path. U decides when (at the first level s with
@@ -56,10 +58,12 @@ class Masked(Process):
     def signature(self) -> Signature:
         data, text = self.data, self.data.tokens is not None
         v = data.levels
-        return Signature(data.shape, v + 1, v, data.classes, needs_level=False, text=text)
+        return Signature(
+            data.shape, v + 1, v, data.classes, needs_level=False, text=text, sizes=data.sizes
+        )
 
     def encode(self, x: Tensor) -> Tensor:
-        check_range(x, self.data.levels)
+        check_range(x, self.data.counts())
         return x.long()
 
     def needs_final_prediction(self, z: Tensor) -> Tensor:
@@ -99,7 +103,7 @@ class Masked(Process):
         return to.sigmoid() * -torch.expm1(log_snr - to)
 
     def read(self, output: Tensor, z: Tensor, level: Level) -> CategoricalPrediction:
-        return CategoricalPrediction(output)
+        return CategoricalPrediction(self.data.possible(output))
 
     def plain_loss(
         self, x: Tensor, z: Tensor, prediction: CategoricalPrediction, level: Level
@@ -125,7 +129,8 @@ class Masked(Process):
 
     def _clueless(self, x: Tensor, probability: Tensor) -> Tensor:
         """log V for each token that is in the wrong state with this probability, [B]."""
-        each = probability.double().expand(x.shape) * torch.tensor(self.data.levels).double().log()
+        values = torch.as_tensor(self.data.counts(x.device))
+        each = probability.double().expand(x.shape) * values.double().log()
         return each.flatten(1).sum(1)
 
     def reverse(

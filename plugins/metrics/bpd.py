@@ -129,10 +129,14 @@ class BitsPerDim(Metric):
         return {f"bits_per_{unit}": _scaled(whole, dims / c) for unit, c in units.items()}
 
     def _beside_ignorance(self, whole: Measurement) -> Measurement:
-        """With what a model pays to which all V values are equally likely: log2 V."""
-        values = self._subject.data.spec.levels
-        of = {**whole.of, "knows_nothing": f"log₂ {values}"}
-        return attrs.evolve(whole, better="lower", of=of, knows_nothing=math.log2(values))
+        """With the uniform baseline: log2 V, the mean of it where V depends on the position."""
+        spec = self._subject.data.spec
+        sizes = spec.sizes or (spec.levels,)
+        said = f"log₂ {spec.levels}" if spec.sizes is None else "mean log₂ V"
+        bits = sum(map(math.log2, sizes)) / len(sizes)
+        return attrs.evolve(
+            whole, better="lower", of={**whole.of, "knows_nothing": said}, knows_nothing=bits
+        )
 
     def _looks(self) -> BoundEstimator:
         """Which examples, and how often each."""

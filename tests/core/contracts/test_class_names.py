@@ -159,7 +159,7 @@ def test_explain_lists_the_classes(folder_run, monkeypatch):
     assert "3 classes: 2, 10, cat" in told.out
     record = elbowroom("explain", path, "--json").json
     said = {"shape": [4, 4, 1], "levels": 256, "classes": 3, "names": ["2", "10", "cat"]}
-    assert record["data"] == {**said, "tokens": None}
+    assert record["data"] == {**said, "tokens": None, "sizes": None, "parts": []}
 
 
 def test_reports_name_the_classes_of_their_pictures(folder_run):
