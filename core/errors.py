@@ -7,6 +7,7 @@ value, a broken file); the command line prints it without a traceback and exits 
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -36,6 +37,14 @@ class DataError(ElbowroomError, ValueError):
 
 class ContractError(ElbowroomError):
     """A component whose answer breaks its contract; the message names it and the rule."""
+
+
+def require_package(package: str, purpose: str, extra: str) -> None:
+    """Raise an error that names the extra to install if an optional package is missing."""
+    if importlib.util.find_spec(package) is None:
+        raise PluginError(
+            f"{purpose} needs the package {package}: pip install 'elbowroom[{extra}]'"
+        )
 
 
 def is_allocation_failure(error: BaseException) -> bool:

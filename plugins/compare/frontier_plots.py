@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ _LIKE: Any = {"svg.fonttype": "none", "svg.hashsalt": "elbowroom", "font.size": 
 
 
 def write_frontiers(results: Mapping[str, Any], out: Path) -> dict[str, Path]:
-    """``frontier-COST.svg`` and ``.png`` for each cost that is compared."""
-    paths = {}
+    """``frontier-COST.svg`` and ``.png`` for each cost; none without matplotlib."""
+    paths: dict[str, Path] = {}
+    if find_spec("matplotlib") is None:
+        return paths
     for one in results.get("frontiers", ()):
         for form, content in drawn(one).items():
             path = out / f"frontier-{one['cost']}.{form}"

@@ -32,6 +32,7 @@ from elbowroom import (
     Sampler,
     Schedule,
 )
+from elbowroom.errors import require_package
 from torch import Tensor
 
 from .coordinates import coordinates, output_for
@@ -198,6 +199,7 @@ def walk(
 
 def find_scheduler(name: str) -> type[Any]:
     """The class of diffusers with this name; otherwise an error with the nearest names."""
+    require_package("diffusers", "sampler 'diffusers'", "diffusers")
     import diffusers
 
     names = [n for n in dir(diffusers) if n.endswith("Scheduler") and not n.startswith("Flax")]

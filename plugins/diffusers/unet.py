@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import torch
 from elbowroom import ConfigError, Denoiser, ElbowroomError, IncompatibleError, Signature
+from elbowroom.errors import require_package
 from torch import Tensor, nn
 
 
@@ -56,6 +57,7 @@ class UNet(Denoiser):
             dropout=dropout,
             null_class=null_class,
         )
+        require_package("diffusers", "denoiser 'unet'", "diffusers")
         from diffusers import UNet2DModel
 
         height, width, elements = signature.shape

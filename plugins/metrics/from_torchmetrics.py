@@ -29,6 +29,7 @@ from typing import Any, Literal
 import attrs
 import torch
 from elbowroom import ElbowroomError, IncompatibleError
+from elbowroom.errors import require_package
 from elbowroom.plugins.evaluation.metric import Measurement, Metric, Subject
 from elbowroom.plugins.sampling.picture import has_picture
 from elbowroom.randomness import preserve_generators, seed_generators
@@ -199,6 +200,7 @@ class _Vectors:
 
 def find_metric(path: str) -> type[Any]:
     """The class that a path inside torchmetrics names, if it can look at samples."""
+    require_package("torchmetrics", "metric 'torchmetrics'", "torchmetrics")
     import torchmetrics
 
     named = _CLASS.fullmatch(path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from elbowroom import ElbowroomError, Level, Process, Schedule, Weighting
+from elbowroom.errors import require_package
 from elbowroom.files import write_atomically
 from elbowroom.registry import Registry
 from torch import Tensor
@@ -161,6 +162,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _axes(count: int, size: tuple[float, float], rows: int = 1) -> tuple[Any, list[Any]]:
+    require_package("matplotlib", "drawing figures", "plots")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -35,9 +35,10 @@ def evaluated(event: RunEvent) -> None:
 
 
 @hookimpl
-def run_ended(event: RunEvent) -> str:
-    """Close the event file, and say how to look at it."""
+def run_ended(event: RunEvent) -> str | None:
+    """Close the event file, and return the command that shows it."""
     from .writer import end
 
-    end(event)
+    if not end(event):
+        return None
     return f"logs       tensorboard --logdir {event.folder / 'tensorboard'}"

@@ -16,22 +16,27 @@ sitting wrote beyond it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from elbowroom.plugins.sampling.texts import readable
 from torch import Tensor
-from torch.utils.tensorboard import SummaryWriter
 
 if TYPE_CHECKING:
     from elbowroom import RunEvent
+    from torch.utils.tensorboard import SummaryWriter
 
 _open: dict[Path, SummaryWriter] = {}  # one for each run in this process
 
 
 def start(event: RunEvent) -> None:
-    """Begin a file, and say what the run is."""
+    """Open an event file and write the config; without TensorBoard, write nothing."""
+    if find_spec("tensorboard") is None:
+        return
+    from torch.utils.tensorboard import SummaryWriter
+
     folder = log_folder(event.folder)
     purge = event.step + 1 if event.step else None  # steps logged twice are shown once
     writer = SummaryWriter(str(folder), purge_step=purge)
@@ -57,14 +62,15 @@ def write(event: RunEvent) -> None:
     writer.flush()
 
 
-def end(event: RunEvent) -> None:
-    """The run's choices beside its measurements, and the end of the file."""
+def end(event: RunEvent) -> bool:
+    """Write the config with the measurements and close the file; False if none was open."""
     writer = _open.pop(event.folder, None)
     if writer is None:
-        return
+        return False
     if event.scalars:
         _add_choices(writer, dict(flat(event.config)), dict(event.scalars))
     writer.close()
+    return True
 
 
 def log_folder(run: Path) -> Path:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from elbowroom.errors import require_package
+
+require_package("diffusers", "export to diffusers", "diffusers")
+
 _HOMES = {
     "ElbowroomModel": "model",
     "ElbowroomPipeline": "pipeline",

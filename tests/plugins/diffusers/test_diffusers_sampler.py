@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import diffusers
 import elbowroom as er
 import pytest
 import torch
@@ -286,6 +287,8 @@ def test_an_unknown_scheduler_is_named_with_its_neighbours():
 )
 def test_a_scheduler_that_cannot_serve_says_why(scheduler, why):
     """What is not a sampler of Gaussian diffusion is refused before any sample is drawn."""
+    if not hasattr(diffusers, scheduler):
+        pytest.skip("this version of diffusers does not have it")
     with pytest.raises(ElbowroomError, match=why):
         list(DiffusersSampler(5, scheduler=scheduler).frames(Model(VPCosine()), Noise.of(0, 1)))
 
