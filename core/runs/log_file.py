@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -45,12 +45,17 @@ class LogFile:
         cannot be read would be lost: the run is refused until somebody has looked at it. Where the
         log is not as it was ``recorded`` at this step, a warning says so: no weight depends on it.
         """
-        self.refuse_broken_lines()
-        rows, broken = self._read()
+        lines, broken, last = [], {}, 0
+        for last, row in self._parsed():
+            if isinstance(row, str):
+                broken[last] = row
+            elif row["step"] <= step:
+                lines.append(_line(row))
+        self._refuse(broken, last)
         for number, reason in broken.items():
             words = f"{self.path}, line {number} cannot be read: {reason}"
             warnings.warn(f"{words}; it was cut short and is dropped", stacklevel=3)
-        kept = LogDigest([_line(row) for row in rows if row["step"] <= step])
+        kept = LogDigest(lines)
         if recorded is not None and kept.record() != recorded:
             warnings.warn(
                 f"{self.path} is not what was written: {kept.record()['lines']} lines up to step "
@@ -63,9 +68,16 @@ class LogFile:
 
     def refuse_broken_lines(self) -> None:
         """Only the last line may be one that cannot be read."""
-        rows, broken = self._read()
+        broken, last = {}, 0
+        for last, row in self._parsed():
+            if isinstance(row, str):
+                broken[last] = row
+        self._refuse(broken, last)
+
+    def _refuse(self, broken: Mapping[int, str], last: int) -> None:
+        """Raise for a broken line before the ``last``."""
         for number, reason in broken.items():
-            if number != len(rows) + len(broken):
+            if number != last:
                 raise RunError(
                     f"{self.path}, line {number} cannot be read: {reason}; mend it, or delete the "
                     "line to go on without it"
@@ -73,13 +85,21 @@ class LogFile:
 
     def _read(self) -> tuple[list[dict[str, Any]], dict[int, str]]:
         """The rows, and what is wrong with the lines that are none."""
+        rows, broken = [], {}
+        for number, row in self._parsed():
+            if isinstance(row, str):
+                broken[number] = row
+            else:
+                rows.append(row)
+        return rows, broken
+
+    def _parsed(self) -> Iterator[tuple[int, dict[str, Any] | str]]:
+        """The number of each line with its row or what is wrong with it, one at a time."""
         try:
             lines = self.path.read_bytes().splitlines() if self.path.exists() else []
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {error.strerror}") from error
-        read = {number: _row(line) for number, line in enumerate(lines, 1)}
-        broken = {number: row for number, row in read.items() if isinstance(row, str)}
-        return [row for row in read.values() if not isinstance(row, str)], broken
+        yield from ((number, _row(line)) for number, line in enumerate(lines, 1))
 
 
 class LogDigest:
