@@ -43,7 +43,7 @@ def check_integer(name: str, given: Any, least: int) -> None:
     """Raise unless ``given`` is an integer of at least ``least`` and of at most 64 bits."""
     if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
         raise ConfigError(f"{name}: got {show(given)}; allowed: an integer from {least} on")
-    if given >= 2**64:
+    if int(given) >= 2**64:
         raise ConfigError(f"{name}: got {show(given)}; allowed: an integer below 2**64")
 
 
