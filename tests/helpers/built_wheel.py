@@ -16,7 +16,7 @@ def copy_sources(folder: Path) -> Path:
     """All that a build needs, in a new folder there."""
     source = folder / "source"
     source.mkdir()
-    for name in (*FOLDERS, "pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for name in (*FOLDERS, "pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
         path = ROOT / name
         if path.is_dir():
             shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__"))

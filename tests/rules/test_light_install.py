@@ -45,6 +45,7 @@ def test_training_writes_no_tensorboard_logs_without_it(run):
     [
         ("--help",),
         ("plugins",),
+        ("doctor",),
         ("presets",),
         ("explain", "digits"),
         ("weighting", "edm", "--process", "masked", "--project"),

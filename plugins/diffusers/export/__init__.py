@@ -6,8 +6,6 @@ from typing import Any
 
 from elbowroom.errors import require_package
 
-require_package("diffusers", "export to diffusers", "diffusers")
-
 _HOMES = {
     "ElbowroomModel": "model",
     "ElbowroomPipeline": "pipeline",
@@ -20,5 +18,6 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         from importlib import import_module
 
+        require_package("diffusers", name, "diffusers")
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

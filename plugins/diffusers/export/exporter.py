@@ -21,16 +21,14 @@ from typing import Any
 import attrs
 from elbowroom import Config, ElbowroomError, named_component
 from elbowroom.config import natural_schedule, to_plain
+from elbowroom.errors import require_package
 from elbowroom.plugins.export.exporter import Exporter
 from elbowroom.registry import trusting
 from elbowroom.runs import Loaded, code_overrides, provenance
 
 from .card import model_card, use_of_elbowroom, use_of_native
 from .hub import push
-from .model import ElbowroomModel
 from .native import NotNativeError, native
-from .pipeline import ElbowroomPipeline
-from .scheduler import ElbowroomScheduler
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +44,7 @@ class DiffusersExporter(Exporter):
     native: bool | None = None  # None: where it can be
 
     def write(self, run: Loaded, config: Config, folder: Path) -> None:
+        require_package("diffusers", "export to diffusers", "diffusers")
         whole = attrs.evolve(
             config,
             schedule=config.schedule or natural_schedule(run.model.process),
@@ -69,7 +68,11 @@ class DiffusersExporter(Exporter):
         return push(folder, repo)
 
     def _write_ours(self, run: Loaded, whole: Config, folder: Path, why: str) -> None:
-        """Parts that are made again by elbowroom."""
+        """Write model and scheduler in elbowroom's own classes."""
+        from .model import ElbowroomModel
+        from .pipeline import ElbowroomPipeline
+        from .scheduler import ElbowroomScheduler
+
         with trusting():  # the run was loaded already
             model = ElbowroomModel(**self._said(whole, run, "process", "denoiser"))
             scheduler = ElbowroomScheduler(
