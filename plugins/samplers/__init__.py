@@ -16,6 +16,7 @@ def samplers() -> dict[str, str]:
         "top-p": f"{_HERE}.top_p:TopP",
         "confidence": f"{_HERE}.confidence:Confidence",
         "scattered": f"{_HERE}.scattered:Scattered",
+        "repaint": f"{_HERE}.repaint:RePaint",
         "remask": f"{_HERE}.remask:Remask",
         "corrected": f"{_HERE}.corrected:Corrected",
         "ddim": f"{_HERE}.ddim:DDIM",

@@ -27,11 +27,38 @@ from elbowroom.cli import (
 def sample(
     run: Run,
     overrides: Overrides = None,
-    count: Annotated[int, typer.Option(metavar="N", min=1, help="Number of samples.")] = 64,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Number of samples. Default: 64, or 4 per given example."
+        ),
+    ] = None,
     label: Annotated[
         list[str] | None,
         typer.Option(
             "--class", metavar="CLASS", help="A class, by name or number. May be repeated."
+        ),
+    ] = None,
+    given: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Examples to complete: an image, .npz, .txt or .csv file, or train, validation "
+            "or test.",
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="The given positions: left, right, top, bottom, prefix, suffix or random, each "
+            "with a share as in left:0.25; columns of a table; or a mask image, white is kept.",
+        ),
+    ] = None,
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Text to continue. Each _ in a run of three or more is filled in."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the samples.")] = 0,
@@ -58,6 +85,9 @@ def sample(
 
     Under torchrun the ranks share the samples, which are those of one process.
 
+    ``--given test --keep left`` completes the left halves of test images; ``--prompt "Once upon"``
+    continues a text.
+
     Example: elbowroom sample runs/digits sampler.steps=32 --class 3
     """
     from .write import sample_run
@@ -67,6 +97,9 @@ def sample(
         with_ema(overrides, ema),
         count=count,
         labels=label or None,
+        given=given,
+        keep=keep,
+        prompt=prompt,
         seed=seed,
         batch_size=batch_size,
         out=out,
@@ -87,6 +120,8 @@ def sample(
         f"{used['sampler']} in {used['steps']} steps, seed {used['seed']}",
         markup=False,
     )
+    if "given" in used:
+        show.print(f"completed  by {used['given']}", markup=False)
     for path, digest in used.get("made_from", {}).items():
         show.print(f"grid from  {path} (sha256 {digest[:16]})", markup=False)
     for name, path in report.paths.items():

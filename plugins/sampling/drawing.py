@@ -18,9 +18,11 @@ from typing import Protocol
 import torch
 from elbowroom import DataSpec, Diffusion, ElbowroomError, Frame, Noise, Sampler, Samples
 from elbowroom.config import check_integer
-from elbowroom.objective import log_snr_range
+from elbowroom.objective import Conditioned, log_snr_range
 from elbowroom.plugins.conformance.component_checks import check_begun, check_ended, listening
 from torch import Tensor
+
+from .given import GivenExamples
 
 Labels = int | str | Sequence[int | str] | Tensor | None
 """One class for all samples, or several that are repeated; None: all classes, repeated.
@@ -55,6 +57,7 @@ def draw(
     part: tuple[int, int] = (0, 1),
     store: SampleStore | None = None,
     watch: Watch | None = None,
+    given: GivenExamples | None = None,
 ) -> Iterator[Samples]:
     """Draw ``count`` samples with the model's sampler, ``batch_size`` at a time.
 
@@ -68,6 +71,7 @@ def draw(
         part: (rank, number of ranks): draw only the chunks of this rank.
         store: Chunks drawn earlier, which are not drawn again; new chunks are added to it.
         watch: Called with every frame of every chunk.
+        given: Examples to complete: their kept positions are given. Sample i completes row i mod G.
 
     Returns:
         An iterator over the chunks, on the CPU. Arguments are checked before it is returned.
@@ -89,7 +93,8 @@ def draw(
                 numbers = torch.arange(first, min(first + batch_size, count))
                 noise = Noise(seed, numbers.to(device), count, step)
                 chosen = None if classes is None else classes[numbers]
-                chunk = draw_chunk(model, noise, chosen, first, watch, check=check)
+                known = None if given is None else given.rows(numbers)
+                chunk = draw_chunk(model, noise, chosen, first, watch, check=check, given=known)
                 check = False
                 if store is not None:
                     store.write(chunk)
@@ -107,17 +112,24 @@ def draw_chunk(
     watch: Watch | None,
     *,
     check: bool,
+    given: tuple[Tensor, Tensor] | None = None,
 ) -> Samples:
     """Draw one sample for each row of ``noise`` [B], with ``labels`` [B].
 
     With ``check`` the first network output and both ends of the trajectory are checked. Checking
-    every chunk would synchronise with the device more often.
+    every chunk would synchronise with the device more often. ``given`` is x and keep, [B, *D].
     """
     sampler, frame = model.sampler, None
     assert sampler is not None, "checked by draw"
     cond = None if labels is None else labels.to(noise.device)
+    source: Diffusion | Conditioned = model
+    if given is not None and bool(given[1].any()):
+        x, keep = (one.to(noise.device) for one in given)
+        if bool(keep.all()):  # there is nothing to draw
+            return Samples(x.cpu(), torch.zeros(len(x), dtype=torch.int64), labels, first)
+        source = model.conditioned_on(x, keep)
     with evaluation_mode(model), listening(model) if check else nullcontext():
-        for number, frame in enumerate(sampler.frames(model, noise, cond)):
+        for number, frame in enumerate(sampler.frames(source, noise, cond)):
             if check and number == 0:
                 check_begun(sampler, frame, len(noise), model.process)
             if watch is not None:
@@ -125,7 +137,10 @@ def draw_chunk(
     if check:
         frame = check_ended(sampler, frame, len(noise), model.process.data)
     assert frame is not None and frame.x is not None and frame.calls is not None, "not finished"
-    return Samples(frame.x.cpu(), frame.calls.cpu(), labels, first)
+    done = frame.x.cpu()
+    if given is not None:
+        done = torch.where(given[1], given[0], done)
+    return Samples(done, frame.calls.cpu(), labels, first)
 
 
 def chunk_starts(count: int, batch_size: int, rank: int = 0, world: int = 1) -> range:

@@ -11,7 +11,7 @@ import torch
 from elbowroom import Frame, Level, Noise, Process
 from torch import Tensor
 
-from .picture import pixels
+from .picture import has_picture, pixels
 
 
 class Recorder:
@@ -44,7 +44,8 @@ class Recorder:
         return [*self._kept, self._last]
 
     def _painted(self, x: Tensor) -> Tensor:
-        return pixels(x, self._process.data.levels)
+        data = self._process.data
+        return pixels(x, data.levels) if has_picture(data.shape) else x.to("cpu", torch.int32)
 
     def _decoded(self, z: Tensor) -> Tensor:
         """As if it were data already: noise looks like noise, hidden tokens stay hidden."""

@@ -6,18 +6,21 @@ from os import PathLike
 from typing import Any
 
 import torch
-from elbowroom import Diffusion, Samples, load
+from elbowroom import Diffusion, ElbowroomError, Samples, load
 from elbowroom.api import with_sampler
 from elbowroom.registry import trusting
 from elbowroom.runs import model_on
 
 from .drawing import Labels, draw, join
+from .given import GivenExamples
 
 
 def sample(
     model: Diffusion | str | PathLike[str],
-    count: int = 64,
+    count: int | None = None,
     *,
+    given: Any = None,
+    keep: Any = None,
     labels: Labels = None,
     seed: int = 0,
     batch_size: int = 64,
@@ -37,5 +40,12 @@ def sample(
         model = model if isinstance(model, Diffusion) else load(model, device=device)
         if options:
             model = with_sampler(model, options)
+        if (given is None) != (keep is None):
+            raise ElbowroomError("given and keep: pass both, or neither")
+        known = None
+        if given is not None:
+            known = GivenExamples.of(model.process.data, given, keep, seed=seed)
+        if count is None:
+            count = 64 if known is None else len(known.x)
         with model_on(model, device, precision):
-            return join(list(draw(model, count, labels, seed, batch_size)))
+            return join(list(draw(model, count, labels, seed, batch_size, given=known)))

@@ -16,14 +16,22 @@ from elbowroom import DataSpec, ElbowroomError, Frame, Samples
 from elbowroom.files import write_atomically
 from elbowroom.registry import trusting
 from elbowroom.runs import LONG, Loaded, Ranks, check_precision, load_run, model_on, process_group
+from torch import Tensor
 
+from .completions import marked_texts, save_completions, save_text_film
 from .drawing import Labels, draw, from_tensors, join, to_tensors
+from .given import GivenExamples, completion_method, prompt_examples
 from .picture import has_picture, pixels, save_gif, save_png, tiled
+from .read_given import read_given
 from .recorder import Recorder
 from .texts import numbered
 
 _FRAMES = 48  # of the animation, and the last one
 _FILE = "samples.npz"
+_COUNT = 64  # samples by default
+_EACH = 4  # completions of each given example by default
+_ROWS = 16  # examples of a split that are completed
+_WRITTEN = 4  # texts whose writing is recorded
 _SHOWN = 64  # pictures in the grid and in the animation
 _GRID = 600  # pixels: the least width of a grid
 
@@ -56,8 +64,11 @@ def sample_run(
     run: str | PathLike[str],
     overrides: Any = (),
     *,
-    count: int = 64,
+    count: int | None = None,
     labels: Labels = None,
+    given: str | None = None,
+    keep: str | None = None,
+    prompt: str | None = None,
     seed: int = 0,
     batch_size: int = 64,
     out: str | PathLike[str] | None = None,
@@ -78,6 +89,9 @@ def sample_run(
     check_precision(precision)
     with trusting(trust), process_group(device, LONG) as ranks:  # also for a guide's run
         loaded = load_run(run, overrides, checkpoint, device=ranks.device)
+        known, classes, before = _given(loaded, count, given, keep, prompt, seed)
+        if count is None:
+            count = _COUNT if known is None else _EACH * len(known.x)
         folder = Path(out) if out is not None else loaded.folder.path / "samples"
         ranks.first(lambda: _made(folder, overwrite))
         return _into(
@@ -85,12 +99,37 @@ def sample_run(
             loaded,
             ranks,
             count=count,
-            labels=labels,
+            labels=classes if labels is None else labels,
+            given=known,
+            before=before,
             seed=seed,
             batch_size=batch_size,
             precision=precision,
             progress=progress,
         )
+
+
+def _given(
+    loaded: Loaded,
+    count: int | None,
+    given: str | None,
+    keep: str | None,
+    prompt: str | None,
+    seed: int,
+) -> tuple[GivenExamples | None, Tensor | None, str]:
+    """Examples to complete, their labels, and the part of a prompt before the window."""
+    data = loaded.model.process.data
+    if prompt is not None:
+        if given is not None or keep is not None:
+            raise ElbowroomError("--prompt: use it without --given and --keep")
+        known, before = prompt_examples(prompt, data)
+        return known, None, before
+    if (given is None) != (keep is None):
+        raise ElbowroomError("--given and --keep: use both, or neither")
+    if given is None or keep is None:
+        return None, None, ""
+    most = min(count or _ROWS, _ROWS)
+    return *read_given(given, keep, data, loaded.parts.dataset, most, seed), ""
 
 
 def _made(folder: Path, overwrite: bool) -> None:
@@ -113,6 +152,8 @@ def _into(
     *,
     count: int,
     labels: Labels,
+    given: GivenExamples | None,
+    before: str,
     seed: int,
     batch_size: int,
     precision: str,
@@ -122,8 +163,8 @@ def _into(
     shows = has_picture(data.shape)
     if _is_file(folder) and not shows:
         raise ElbowroomError(f"--out {folder}: data of shape {data.shape} are no pictures")
-    filmed = shows and not _is_file(folder)
-    film = Recorder(model.process, _SHOWN, _FRAMES) if filmed else None
+    filmed = (shows or data.tokens is not None) and not _is_file(folder)
+    film = Recorder(model.process, _SHOWN if shows else _WRITTEN, _FRAMES) if filmed else None
     shown: list[float] = []  # seconds spent on drawing, which is not sampling
 
     def watch(first: int, frame: Frame) -> None:
@@ -135,16 +176,20 @@ def _into(
             progress(first, frame)
 
     about: dict[str, Any] = {"seed": seed, "precision": precision}
+    if given is not None:
+        about["given"] = completion_method(model)
     if files := {} if model.sampler is None else dict(model.sampler.grid.made_from()):
         about["made_from"] = files  # as they are before anything is drawn by them
     began = time.perf_counter()
     part = (ranks.rank, ranks.world)
     with model_on(model, ranks.device, precision):
-        mine = list(draw(model, count, labels, seed, batch_size, part=part, watch=watch))
+        mine = list(
+            draw(model, count, labels, seed, batch_size, part=part, watch=watch, given=given)
+        )
         found = gathered(mine, ranks)
     seconds = time.perf_counter() - began - sum(shown)
     written = ranks.first(
-        lambda: _written(folder, loaded, join(found), about, film, seconds).record()
+        lambda: _written(folder, loaded, join(found), about, film, seconds, given, before).record()
     )
     return SampleReport.of_record(written)
 
@@ -164,6 +209,8 @@ def _written(
     asked: Mapping[str, Any],
     film: Recorder | None,
     seconds: float,
+    given: GivenExamples | None,
+    before: str,
 ) -> SampleReport:
     """Write all samples, and pictures of some; what was written."""
     import numpy as np
@@ -197,8 +244,13 @@ def _written(
     write_atomically(paths["samples"], content.getvalue())
     if data.tokens is not None:
         paths["texts"] = folder / "samples.txt"
-        write_atomically(paths["texts"], numbered(data.texts(x)).encode())
-    if film is not None:
+        texts = data.texts(x) if given is None else marked_texts(x, given, data, before)
+        write_atomically(paths["texts"], numbered(texts).encode())
+        if film is not None:
+            paths |= save_text_film([frame for _, frame in film.frames()], given, data, folder)
+    if has_picture(data.shape) and given is not None:
+        paths["completions"] = save_completions(x, given, data, folder)
+    if film is not None and has_picture(data.shape):
         captions = _captions(data, arrays.get("labels"))
         grid = tiled(pixels(x[:_SHOWN], data.levels), captions=captions, least_width=_GRID)
         paths["grid"] = save_png(grid, folder / "grid.png")
