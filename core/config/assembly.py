@@ -97,15 +97,21 @@ def build_model(parts: Parts) -> Diffusion:
         missing = "data" if parts.spec is None else "denoiser"
         raise ConfigError(f"{missing}: a model needs one, and this config names none")
     objective = build_objective(parts)
-    signature = attrs.evolve(
-        parts.process.signature(), level_per_position=objective.path.per_position
-    )
+    signature = parts.process.signature()
+    per_position = objective.path.per_position and signature.needs_level
+    signature = attrs.evolve(signature, level_per_position=per_position)
     with preserve_generators():
         seed_generators(config.seed)
         denoiser = config.denoiser.build(signature)
     if not isinstance(denoiser, nn.Module):
         made = type(denoiser).__name__
         raise ConfigError(f"denoiser: {config.denoiser.name} made a {made}, not a torch.nn.Module")
+    if per_position and not getattr(denoiser, "takes_level_per_position", False):
+        raise IncompatibleError(
+            f"denoiser {config.denoiser.name} takes one level per example, but objective.path "
+            f"{config.objective.path.name} has one per position: use dit or uvit, or set "
+            "takes_level_per_position = True on a network that takes log_snr [B, *shape]"
+        )
     return Diffusion(objective, denoiser, parts.sampler)
 
 

@@ -30,6 +30,9 @@ class Denoiser(nn.Module, ABC):
     null_class: bool | None = None
     """Is there a class for "no label", which label dropout needs? None: nobody has said."""
 
+    takes_level_per_position: bool = False
+    """Whether ``log_snr`` may be [B, *shape] (``signature.level_per_position``)."""
+
     def __init__(self, signature: Signature) -> None:
         super().__init__()
         self.signature = signature

@@ -68,6 +68,11 @@ class Diffusion(nn.Module):
         return self.objective.schedule
 
     @property
+    def level_per_position(self) -> bool:
+        """Whether the network takes the level of each position, not one per example."""
+        return self.objective.path.per_position and self.process.signature().needs_level
+
+    @property
     def path(self) -> Path:
         """The path that samples and the bound follow."""
         return self.objective.path.bound_path()
@@ -82,8 +87,8 @@ class Diffusion(nn.Module):
         """What the network says at z [B, *D], as the process reads it."""
         seen = self.process.network_input(z, level)
         log_snr = level.per_example(len(z)).to(torch.float32)
-        if log_snr.ndim > 1 and not self.objective.path.per_position:
-            log_snr = log_snr.flatten(1).amin(1)  # trained on one clock: that of the noisiest
+        if log_snr.ndim > 1 and not self.level_per_position:
+            log_snr = log_snr.flatten(1).amin(1)  # the level of the noisiest position
         output = self.denoiser(seen, log_snr, cond)
         return self.process.read(output, z, level)
 
@@ -149,7 +154,7 @@ class Diffusion(nn.Module):
 
         They are clean if the network can represent that: masked tokens, or levels per position.
         """
-        clean = "absorbing" in self.process.traits or self.objective.path.per_position
+        clean = "absorbing" in self.process.traits or self.level_per_position
         return Completion(keep, clean)
 
     def conditioned_on(self, x: Tensor, keep: Tensor) -> Conditioned:
@@ -199,6 +204,11 @@ class Conditioned:
     @property
     def schedule(self) -> Schedule:
         return self.model.schedule
+
+    @property
+    def level_per_position(self) -> bool:
+        """Whether the network takes the level of each position, not one per example."""
+        return self.objective.path.per_position and self.process.signature().needs_level
 
     @property
     def path(self) -> Path:

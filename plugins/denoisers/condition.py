@@ -64,6 +64,8 @@ class Condition(nn.Module):
             return told
         if log_snr is None:
             raise ValueError("this network is told the level, and log_snr is None")
+        if log_snr.ndim > 1:  # levels per position: that of the noisiest
+            log_snr = log_snr.flatten(1).amin(1)
         level: Tensor = self.level(log_snr)
         return told + level
 

@@ -33,6 +33,7 @@ class DiT(Denoiser):
     ``attention_dropout`` to the attention's weights.
     """
 
+    takes_level_per_position = True
     checkpoint_activations: bool = False
     """Set by a run: keep only the blocks' inputs for the backward pass, and recompute the rest."""
 
@@ -95,7 +96,9 @@ class DiT(Denoiser):
 
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
         c = self.condition(z, log_snr, cond)  # [B, condition]
-        tokens = self.to_tokens(self._into_patches(self.values(z).to(c.dtype)))  # [B, N, width]
+        tokens = self.to_tokens(
+            self._into_patches(self.values(z, log_snr).to(c.dtype))
+        )  # [B, N, width]
         run = how_to_run(self.checkpoint_activations)
         said = self.head(self.transformer(tokens, c, run))  # [B, N, places * out]
         return self._out_of_patches(said).reshape(len(z), *out_shape(self.signature))

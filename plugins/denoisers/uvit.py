@@ -39,6 +39,7 @@ class UViT(Denoiser):
     that of the attention's weights.
     """
 
+    takes_level_per_position = True
     checkpoint_activations: bool = False
     """Set by a run: keep only the blocks' inputs for the backward pass, and recompute the rest."""
 
@@ -122,7 +123,7 @@ class UViT(Denoiser):
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
         run = how_to_run(self.checkpoint_activations)
         c = self.condition(z, log_snr, cond)  # [B, condition]
-        values = self.values(z).to(c.dtype)  # [B, H, W, C * E]
+        values = self.values(z, log_snr).to(c.dtype)  # [B, H, W, C * E]
         h = self.stem(values.permute(0, 3, 1, 2).contiguous())  # [B, channels, H, W] from here on
         told = self.told(c).to(h.dtype).split_with_sizes(self.told_widths, dim=1)
         to_in, to_out, to_head = told[: len(self.way_in)], told[len(self.way_in) : -1], told[-1]

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from .layers import Embedding, start_normal_
 
+_FREQUENCIES = 8  # of lambda, from 1/32 to 4 radians per unit
+
 
 class Values(nn.Module):
     """z [B, *D] -> [B, *D, features] floats; channels of an image are merged into the features."""
@@ -33,15 +35,19 @@ class Values(nn.Module):
         elif states is not None:
             self.embedding = Embedding(states, embedding)
         per_element = 1 if self.embedding is None else embedding
+        if signature.level_per_position:
+            per_element += 2 * _FREQUENCIES
         self.features = elements(signature) * per_element
 
-    def forward(self, z: Tensor) -> Tensor:
+    def forward(self, z: Tensor, log_snr: Tensor | None = None) -> Tensor:
         if z.shape[1:] != self.signature.shape:
             raise ValueError(
                 f"z is {list(z.shape)}; this network was built for [B, "
                 f"{', '.join(map(str, self.signature.shape))}]"
             )
         values: Tensor = z.unsqueeze(-1) if self.embedding is None else self.embedding(z)
+        if self.signature.level_per_position:
+            values = torch.cat([values, level_features(z, log_snr).to(values)], -1)
         return values.flatten(-2) if len(self.signature.shape) == 3 else values
 
 
@@ -108,6 +114,17 @@ class LinearByPosition(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
         return torch.baddbmm(bias, x.transpose(0, 1), weight).transpose(0, 1)
+
+
+def level_features(z: Tensor, log_snr: Tensor | None) -> Tensor:
+    """[B, *D, features] of the level of each element; one level per example is repeated."""
+    if log_snr is None:
+        raise ValueError("this network needs the level of each position, but log_snr is None")
+    if log_snr.ndim == 1:
+        log_snr = log_snr.view(-1, *(1,) * (z.ndim - 1)).expand(z.shape)
+    rates = torch.logspace(-5, 2, _FREQUENCIES, base=2, device=z.device)
+    angle = log_snr.to(rates.dtype).unsqueeze(-1) * rates
+    return torch.cat([angle.sin(), angle.cos()], -1)
 
 
 def elements(signature: Signature) -> int:

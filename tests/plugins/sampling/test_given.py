@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from elbowroom import DataSpec, ElbowroomError, Level, Noise
-from elbowroom.cli.main import main
 from elbowroom.contracts import Given
 from elbowroom.plugins.conformance.oracle import TableOracle, every_state
 from elbowroom.plugins.gaussian.process import Gaussian
@@ -22,17 +21,20 @@ from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Linear
 from PIL import Image
 
+from tests.helpers.command import elbowroom
+
 MASKED = ["ancestral", "first-hitting", "top-p", "confidence", "remask", "scattered", "corrected"]
 GAUSSIAN = ["ancestral", "ddim", "heun", "multistep", "repaint"]
 DRAWS = 4000
 
 
 def model_of(process: str, **objective):
-    sections = {"data": {"name": "digits", "size": 4, "levels": 5, "limit": 64}}
-    denoiser = {"name": "dit", "width": 16, "depth": 1}
-    sampler = {"name": "ancestral", "steps": 6}
     model = er.assemble(
-        sections, process=process, denoiser=denoiser, sampler=sampler, objective=objective
+        data={"name": "digits", "size": 4, "levels": 5, "limit": 64},
+        process=process,
+        denoiser={"name": "dit", "width": 16, "depth": 1},
+        sampler={"name": "ancestral", "steps": 6},
+        objective=objective,
     )
     with torch.no_grad():  # a new network has zero output
         for p, seed in zip(model.parameters(), range(1000), strict=False):
@@ -217,12 +219,12 @@ def run(tmp_path_factory):
     return folder
 
 
-def test_the_command_completes_examples_of_a_split(run, tmp_path, capsys):
+def test_the_command_completes_examples_of_a_split(run, tmp_path):
     """A picture of what was given, the completions and the real examples."""
     out = tmp_path / "out"
     argv = ["sample", str(run), "--given", "test", "--keep", "top", "--out", str(out)]
-    assert main([*argv, "--count", "8"]) == 0
-    assert "exact conditionals" in capsys.readouterr().out
+    ran = elbowroom(*argv, "--count", "8")
+    assert ran.code == 0 and "exact conditionals" in ran.out
     assert Image.open(out / "completions.png").size[0] >= 600
     with np.load(out / "samples.npz") as file:
         assert file["x"].shape == (8, 4, 4, 1)
@@ -236,7 +238,7 @@ def test_the_command_reads_images_and_masks(run, tmp_path):
     mask.save(tmp_path / "mask.png")
     given, keep = str(tmp_path / "white.png"), str(tmp_path / "mask.png")
     argv = ["sample", str(run), "--given", given, "--keep", keep, "--out", str(tmp_path / "out")]
-    assert main(argv) == 0
+    assert elbowroom(*argv).code == 0
     with np.load(tmp_path / "out" / "samples.npz") as file:
         assert (file["x"][:, 2, 1] == 4).all()
 
@@ -250,10 +252,10 @@ def test_the_command_reads_images_and_masks(run, tmp_path):
         (["--given", "test", "--keep", "left", "--prompt", "a"], "without --given"),
     ],
 )
-def test_wrong_options_write_nothing(run, tmp_path, capsys, options, message):
+def test_wrong_options_write_nothing(run, tmp_path, options, message):
     """One sentence, and no folder."""
-    assert main(["sample", str(run), *options, "--out", str(tmp_path / "out")]) != 0
-    assert message in " ".join(capsys.readouterr().err.split())
+    ran = elbowroom("sample", run, *options, "--out", tmp_path / "out")
+    assert ran.code != 0 and message in " ".join(ran.err.split())
     assert not (tmp_path / "out").exists()
 
 
@@ -269,7 +271,7 @@ def test_a_text_is_completed_and_its_writing_shown(tmp_path):
     er.save(model, tmp_path / "run")
     out = tmp_path / "out"
     argv = ["sample", str(tmp_path / "run"), "--prompt", "<b>a", "--out", str(out), "--count", "3"]
-    assert main(argv) == 0
+    assert elbowroom(*argv).code == 0
     assert (out / "samples.txt").read_text().count("[[<b>a]]") == 3
     page = (out / "writing.html").read_text()
     assert "<b>&lt;b&gt;a</b>" in page and (out / "writing.gif").stat().st_size > 0
