@@ -1,5 +1,10 @@
 from .adaptive import is_trained as is_trained, sums_by_time as sums_by_time
-from .dataset import SPLITS as SPLITS, check_split as check_split, join_names as join_names
+from .dataset import (
+    SPLITS as SPLITS,
+    Part as Part,
+    check_split as check_split,
+    join_names as join_names,
+)
 from .denoiser import hidden_weights as hidden_weights
 from .path import Completion as Completion, Shared as Shared
 from .process import (

@@ -60,6 +60,7 @@ class BitsPerDim(Metric):
     usual: ClassVar[int | None] = 10
     display: ClassVar[Mapping[str, Display]] = {
         "bits_per_dim": Display("bits/dim"),
+        "bits_per_row": Display("bits/row"),
         "bits_per_character": Display("bits/character"),
         "bits_per_byte": Display("bits/byte", "report"),
         **{f"bits_per_dim_{term}": Display(f"bits/dim: {term}", "detail") for term in _TERMS},

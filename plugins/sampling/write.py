@@ -24,6 +24,7 @@ from .given import GivenExamples, completion_method, prompt_examples
 from .picture import has_picture, pixels, save_gif, save_png, tiled
 from .read_given import read_given
 from .recorder import Recorder
+from .rows import as_csv, decode_rows
 from .texts import numbered
 
 _FRAMES = 48  # of the animation, and the last one
@@ -40,7 +41,7 @@ _GRID = 600  # pixels: the least width of a grid
 class SampleReport:
     """What ``sample`` did and where everything went."""
 
-    paths: Mapping[str, Path]  # "samples"; "grid" and "animation" of pictures, "texts" of text
+    paths: Mapping[str, Path]  # "samples"; "grid" and "animation" of images, "texts", "rows"
     count: int
     step: int  # of the checkpoint
     seconds: float  # of sampling alone
@@ -242,6 +243,10 @@ def _written(
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
     write_atomically(paths["samples"], content.getvalue())
+    if data.parts:
+        paths["rows"] = folder / "samples.csv"
+        rows = decode_rows(data, x, labels, asked["seed"])
+        write_atomically(paths["rows"], as_csv(rows).encode())
     if data.tokens is not None:
         paths["texts"] = folder / "samples.txt"
         texts = data.texts(x) if given is None else marked_texts(x, given, data, before)

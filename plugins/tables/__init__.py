@@ -1,0 +1,21 @@
+"""Tables: rows of a CSV or Parquet file as integers, and metrics of samples that are rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from elbowroom import hookimpl
+
+_HERE = "elbowroom.plugins.tables"
+
+
+@hookimpl
+def datasets() -> Mapping[str, str]:
+    """Name -> class, loaded when a config names it."""
+    return {"table": f"{_HERE}.dataset:Table"}
+
+
+@hookimpl
+def presets() -> dict[str, str]:
+    """Configs shipped as package data."""
+    return {name: f"{_HERE}:presets/{name}.yaml" for name in ("table", "adult", "magic")}
