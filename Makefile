@@ -55,10 +55,9 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# By -m: with mkdocs' script, $(BIN) is searched first, and $(BIN)/elbowroom is taken for the package.
 docs: $(STAMP)
-	$(BIN)/python $(PIP) -e ".[docs]"
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict -f docs/site/mkdocs.yml
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	$(BIN)/python docs/site/build.py
 
 $(STAMP): pyproject.toml .ci/constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,26 +1,24 @@
-"""Formulas of the pages as MathML, which browsers show by themselves: no script, no fonts."""
+"""Formulas as MathML, which browsers show without a script or a font."""
 
 from __future__ import annotations
 
-import html
 import re
-from typing import Any
 
 from latex2mathml.converter import convert
 
-_MARKED = re.compile(
-    r'<(?P<tag>span|div) class="arithmatex">'
-    r"(?:\\\((?P<inline>.*?)\\\)|\\\[(?P<display>.*?)\\\])</(?P=tag)>",
-    re.DOTALL,
-)
+_CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+_FORMULA = re.compile(r"\$\$(?P<display>.+?)\$\$|\$(?P<inline>[^$\n]+?)\$", re.DOTALL)
 
 
-def on_page_content(content: str, **_: Any) -> str:
-    """Every marked formula of a page, typeset."""
-    return _MARKED.sub(_typeset, content)
+def typeset(page: str) -> str:
+    """A page of Markdown with its formulas as MathML; code stays as it is."""
+    parts = _CODE.split(page)
+    parts[::2] = [_FORMULA.sub(_mathml, part) for part in parts[::2]]
+    return "".join(parts)
 
 
-def _typeset(found: re.Match[str]) -> str:
-    display = found["display"] is not None
-    text = html.unescape(found["display"] if display else found["inline"]).strip()
-    return convert(text, display="block" if display else "inline")
+def _mathml(found: re.Match[str]) -> str:
+    display = found["display"]
+    if display is not None:
+        return convert(" ".join(display.split()), display="block")
+    return convert(found["inline"].strip(), display="inline")

@@ -1,13 +1,12 @@
-"""Reference pages made from the classes themselves, so that they cannot lie."""
+"""Reference pages, generated from the classes."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import elbowroom
@@ -15,9 +14,6 @@ from elbowroom import Kind
 from elbowroom.registry.kinds import KINDS
 
 elbowroom.installed()  # adds the kinds of plugins
-
-if TYPE_CHECKING:
-    from mkdocs.structure.files import Files
 
 CORE = Path(__file__).parents[2] / "core"
 CONFORMANCE = CORE.parent / "plugins" / "conformance" / "__init__.pyi"
@@ -45,41 +41,11 @@ FROM_THE_ROOT = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security-
 """File at the root of the repository -> its page."""
 
 
-def on_config(config: Any) -> Any:
-    """Add the pages of contracts and rooms to the site's contents."""
-    (reference,) = (part["Reference"] for part in config.nav if "Reference" in part)
+def navigation() -> list[dict[str, list[dict[str, str]]]]:
+    """The pages of contracts and of public names, for the site's contents."""
     contracts = [{_title(kind): f"reference/contracts/{name}.md"} for name, kind in KINDS.items()]
     rooms = [{title: f"reference/api/{room}.md"} for room, title in TITLES.items()]
-    reference += [{"Contracts": contracts}, {"Public names": rooms}]
-    return config
-
-
-def on_startup(**_: Any) -> None:
-    """Link the sources into one package. mkdocstrings resolves ``paths`` in its ``on_config``."""
-    package = CORE.parent / "build" / "docs" / "elbowroom"
-    shutil.rmtree(package, ignore_errors=True)
-    package.mkdir(parents=True)
-    for path in (*CORE.iterdir(), CORE.parent / "plugins", CORE.parent / "contrib"):
-        (package / path.name).symlink_to(path)
-
-
-def on_files(files: Files, config: Any) -> Files:
-    """Add the generated pages and those at the root of the repository to the site."""
-    from mkdocs.structure.files import File
-
-    for name, page in FROM_THE_ROOT.items():
-        content = (CORE.parent / name).read_text("utf-8").replace("](docs/", "](")
-        files.append(File.generated(config, page, content=content))
-    for name, page in pages().items():
-        files.append(File.generated(config, f"reference/{name}.md", content=page))
-    return files
-
-
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Point links to files at the root of the repository to their pages."""
-    for name, page in FROM_THE_ROOT.items():
-        markdown = markdown.replace(f"](../{name})", f"]({page})")
-    return markdown
+    return [{"Contracts": contracts}, {"Public names": rooms}]
 
 
 def pages() -> dict[str, str]:

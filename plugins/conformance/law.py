@@ -45,7 +45,7 @@ def _line_of(subject: object, error: Exception) -> str:
     """The innermost line of the subject's own file in the traceback, as `` (file:line)``."""
     try:
         file = inspect.getsourcefile(_class_of(subject))
-    except TypeError:
+    except (OSError, TypeError):  # no file, as in a notebook
         return ""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == file]
     return f" ({file}:{frames[-1].lineno})" if frames else ""

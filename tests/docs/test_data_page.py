@@ -8,7 +8,6 @@ from pathlib import Path
 
 import attrs
 import pytest
-import torch
 from elbowroom.plugins import datasets, text as text_plugin
 from elbowroom.plugins.datasets.shrink import Shrinkable
 
@@ -27,12 +26,3 @@ def test_every_data_set_and_option_is_in_the_table(name: str, place: str):
     listed = re.findall(r"`([\w-]+)`", row.rstrip("|").rpartition("|")[2])
     shared = {f.name for f in attrs.fields(Shrinkable)} if issubclass(kind, Shrinkable) else set()
     assert set(listed) == {f.name for f in attrs.fields(kind)} - shared
-
-
-def test_the_examples_run():
-    """The page's Python is correct as it stands."""
-    names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-        exec(block, names)  # the page is our own
-    split = names["datasets"]()["stripes"](side=4).split("train")
-    assert split.take(torch.tensor([1, 2])).x.shape == (2, 4, 4, 1)

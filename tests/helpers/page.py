@@ -85,8 +85,8 @@ def run_small(command: Sequence[str]) -> None:
     name, *rest = command
     if ">" in rest:
         rest = rest[: rest.index(">")]
-    if name not in ("train", "compare") or "--resume" in rest:
-        for word in rest:
+    for word in rest:
+        if word.startswith("data.") or name not in ("train", "compare") or "--resume" in rest:
             _provide(word)
     more = _smaller_training(rest) if name == "train" else _SMALLER.get(name, ())
     ran = elbowroom(name, *rest, *more)
@@ -108,7 +108,7 @@ def parse(command: Sequence[str]) -> None:
 def _smaller_training(words: Sequence[str]) -> list[str]:
     """Changes that make a training small, for the denoiser that the config has."""
     if "--resume" in words:
-        return ["train.steps=4"]
+        return [] if any(word.startswith("train.steps=") for word in words) else ["train.steps=4"]
     config = next(word for word in words if not word.startswith("-"))
     changes = [word for word in words[1:] if "=" in word and not word.startswith("-")]
     denoiser = elbowroom("explain", config, *changes, "--json").json["config"]["denoiser"]
@@ -119,9 +119,23 @@ def _smaller_training(words: Sequence[str]) -> list[str]:
 
 def _provide(word: str) -> None:
     """Put a tiny run where a page takes one for granted."""
+    if word == "data.path=DIR" and not Path("DIR").exists():
+        _images(Path("DIR"))
     path = Path(word)
     if path.parts[:1] == ("runs",) and len(path.parts) == 2 and not path.exists():
         shutil.copytree(_tiny_run("gaussian" if "gaussian" in word else "masked"), path)
+
+
+def _images(folder: Path) -> None:
+    """A folder of small images of two classes."""
+    import numpy
+    from PIL import Image
+
+    for kind in ("cat", "dog"):
+        (folder / kind).mkdir(parents=True)
+        for number in range(12):
+            pixels = numpy.random.default_rng(number).integers(256, size=(32, 32, 3), dtype="uint8")
+            Image.fromarray(pixels).save(folder / kind / f"{number}.png")
 
 
 @cache

@@ -19,7 +19,7 @@ from tests.helpers.tiny_run import curve, found, same
 
 ROOT = Path(__file__).parents[3]
 STEPS = 600
-NEW_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # docs/how-to/multi-node.md says why
+NEW_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # docs/how-to/many-gpus.md has the reason
 
 
 def agent(how, *command, log):

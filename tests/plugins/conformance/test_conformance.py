@@ -818,3 +818,15 @@ def test_levels_of_a_third_party_schedule_serve_everything():
         torch.testing.assert_close(MinSNR().plain_weight(level), due)
     check_process(Masked(), Mine())
     assert Cosine() == Cosine()
+
+
+def test_a_broken_law_is_reported_for_a_class_without_a_file():
+    """A class defined in a notebook has no source file."""
+    names: dict = {"__name__": "__main__"}
+    code = "import elbowroom as er\nimport torch\nclass Forgetful(er.Weighting):\n"
+    code += "    def __call__(self, level):\n        return torch.ones(())\n"
+    exec(code, names)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delattr("__main__.__file__", raising=False)
+        with pytest.raises(AssertionError, match="keeps the shape and precision of the level"):
+            check_weighting(names["Forgetful"]())
