@@ -28,7 +28,7 @@ import math
 
 import attrs
 import torch
-from elbowroom import Diffusion, Noise, Schedule, Split, stratified
+from elbowroom import Diffusion, Noise, Path, Schedule, Split, stratified
 from elbowroom.objective import Bound, bound
 from elbowroom.randomness import permute
 from torch import Tensor
@@ -65,8 +65,11 @@ class BoundEstimator:
         """[L, B] the time t of each draw, on the CPU."""
         return stratified(self.noise(numbers)).cpu().view(self.draws, -1)
 
-    def terms(self, numbers: Tensor) -> tuple[Bound, bool]:
-        """The terms of the bound at each draw [L * B], and whether labels were given."""
+    def terms(self, numbers: Tensor, keep: Tensor | None = None) -> tuple[Bound, bool]:
+        """The terms of the bound at each draw [L * B], and whether labels were given.
+
+        With ``keep`` [B, *D] they are of -log p(x where not keep | x where keep).
+        """
         batch = self.split.take(self.rows[numbers])
         x = batch.x.to(self.device)
         y = None if batch.y is None else batch.y.to(self.device).repeat(self.draws)
@@ -77,8 +80,13 @@ class BoundEstimator:
             lambda z, level: self.model.predict(z, level, y),
             encoded,
             self.noise(numbers),
+            path=self.model.path if keep is None else self._completion(keep),
         )
         return found, y is not None
+
+    def _completion(self, keep: Tensor) -> Path:
+        repeated = keep.to(self.device).repeat(self.draws, *[1] * (keep.ndim - 1))
+        return self.model.completion(repeated)
 
 
 def standard_error(values: Tensor) -> float | None:
@@ -132,5 +140,5 @@ class HalfEven(Schedule):
 
     def _segment(self, t: Tensor) -> Tensor:
         """Index of the knot below t, on the CPU."""
-        found = torch.searchsorted(self._t, t.detach().double().cpu(), right=True) - 1
+        found = torch.searchsorted(self._t, t.detach().double().cpu().contiguous(), right=True) - 1
         return found.clamp(0, _KNOTS - 2)

@@ -19,6 +19,7 @@ def metrics() -> Mapping[str, str]:
     """Name -> class, loaded when an evaluation asks for it."""
     return {
         "bpd": f"{_HOME}.bpd:BitsPerDim",
+        "conditional-bits": f"{_HOME}.conditional_bits:ConditionalBits",
         "fid": f"{_HOME}.fid:FID",
         "sfid": f"{_HOME}.sfid:SFID",
         "kid": f"{_HOME}.kid:KID",
