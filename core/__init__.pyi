@@ -48,7 +48,6 @@ from .contracts.sampler import (
 from .contracts.schedule import Schedule as Schedule
 from .contracts.section import Section as Section
 from .contracts.time_sampler import TimeSampler as TimeSampler, stratified as stratified
-from .contracts.torch_data import TorchData as TorchData
 from .contracts.trajectory import Trajectory as Trajectory
 from .contracts.weighting import Weighting as Weighting
 from .errors import (
@@ -59,6 +58,7 @@ from .errors import (
 )
 from .objective.diffusion import Diffusion as Diffusion
 from .objective.loss import Losses as Losses, Objective as Objective
+from .plugins.datasets.torch_data import TorchData as TorchData
 from .plugins.evaluation.feature_network import FeatureNetwork as FeatureNetwork
 from .plugins.evaluation.metric import (
     Display as Display,

@@ -29,6 +29,7 @@ import attrs
 
 from .config.assembly import Parts, build_model, build_parts
 from .config.messages import check_path, show
+from .config.override import merge_overrides
 from .config.sections import Config, load_config, named_component
 from .contracts.dataset import DataSpec
 from .errors import ConfigError, ElbowroomError
@@ -56,13 +57,15 @@ def assemble(
     process asks for, or as its class; ``data`` as a torch data set of integers, or as a
     ``DataSpec`` alone.
     """
-    spec = changes.pop("data") if isinstance(changes.get("data"), DataSpec) else None
-    if spec is not None or "data" in changes:
-        changes["data"] = None if spec is not None else _of_torch(changes["data"])
-    config = load_config(changes if source is None else source, overrides)
-    if changes:
-        config = load_config(config, changes)
-    model = _with_parts(build_parts(config, spec))
+    spec = changes["data"] if isinstance(changes.get("data"), DataSpec) else None
+    if spec is not None:
+        changes["data"] = None
+    if source is None:
+        config = load_config(changes, overrides)
+    else:
+        config = load_config(source, merge_overrides(changes, overrides))
+    parts = build_parts(config, spec)
+    model = attach_parts(build_model(parts), parts)
     installed().hook.assembled(model=model)
     return model
 
@@ -128,10 +131,7 @@ def load(
     """
     from .runs.load import load_run
 
-    both: Any = overrides
-    if changes:
-        given = overrides.items() if isinstance(overrides, Mapping) else overrides
-        both = [*given, *changes.items()]
+    both = merge_overrides(changes, overrides)
     loaded = load_run(run, both, checkpoint, device=device, trust=trust)
     return attach_parts(loaded.model, loaded.parts)
 
@@ -148,10 +148,6 @@ def parts_of(model: Diffusion) -> Parts:
             "of its config and data: assemble it, with denoiser= a network of yours"
         )
     return parts
-
-
-def _with_parts(parts: Parts) -> Diffusion:
-    return attach_parts(build_model(parts), parts)
 
 
 def attach_parts(model: Diffusion, parts: Parts) -> Diffusion:
@@ -180,22 +176,8 @@ def with_sampler(model: Diffusion, options: Mapping[str, Any]) -> Diffusion:
 
 def as_dataset(given: Any) -> Dataset:
     """A data set from its name, a mapping, an object, a torch data set or arrays."""
-    data: Dataset = named_component("dataset", _of_torch(given), path="data").build()
+    data: Dataset = named_component("dataset", given, path="data").build()
     return data
-
-
-def _of_torch(given: Any) -> Any:
-    """A torch data set, an array x or a pair of arrays (x, y) as data; anything else as it is."""
-    import numpy as np
-    import torch
-    from torch.utils.data import Dataset as Torch, TensorDataset
-
-    from .contracts.torch_data import TorchData
-
-    arrays = given if isinstance(given, tuple) else (given,)
-    if arrays and all(isinstance(array, np.ndarray | torch.Tensor) for array in arrays):
-        given = TensorDataset(*map(torch.as_tensor, arrays))
-    return TorchData(given) if isinstance(given, Torch) else given
 
 
 def recordable_parts(parts: Parts) -> Parts:

@@ -13,7 +13,7 @@ import os
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import IO, Any
 
@@ -144,47 +144,6 @@ def console(*, stderr: bool = False) -> Any:
     file = sys.stderr if stderr else sys.stdout
     width = None if file.isatty() else 120
     return PrintableConsole(file=file, highlight=False, soft_wrap=not file.isatty(), width=width)
-
-
-def progress_bars() -> Any:
-    """Live bars on stderr where that is a terminal; silence elsewhere."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn as Left,
-    )
-
-    err = console(stderr=True)
-    words = TextColumn("{task.description}", markup=False)
-    columns = (words, BarColumn(), MofNCompleteColumn(), Left(elapsed_when_finished=True))
-    return Progress(
-        *columns, console=err, transient=True, disable=not (err.is_terminal and is_first_rank())
-    )
-
-
-@contextmanager
-def progress_display() -> Iterator[Callable[[str, int, int], None]]:
-    """Takes (what is being done, how much is done, of how much); shows it with the time left.
-
-    A bar on a terminal; elsewhere lines on stderr, where there would be silence for long.
-    """
-    from .progress import ProgressLines
-
-    err = console(stderr=True)
-    if not is_first_rank():
-        yield lambda *_: None
-        return
-    if err.is_terminal:
-        with progress_bars() as bars:
-            task = bars.add_task("", total=None)
-            yield lambda what, done, of: bars.update(
-                task, description=what, completed=done, total=of
-            )
-        return
-    with ProgressLines(lambda words: err.print(words, markup=False)).reporting() as lines:
-        yield lines.at
 
 
 def table(title: str, *columns: str) -> Any:

@@ -6,7 +6,12 @@ from .assembly import (
     with_schedule as with_schedule,
 )
 from .explain import Remark as Remark
-from .messages import check_integer as check_integer, check_path as check_path, show as show
+from .messages import (
+    bytes_in_words as bytes_in_words,
+    check_integer as check_integer,
+    check_path as check_path,
+    show as show,
+)
 from .preset import presets as presets
 from .schema import kind_of as kind_of, options_of as options_of
 from .sections import config_class as config_class, parse_spec as parse_spec

@@ -27,6 +27,14 @@ Overrides = Iterable[str | tuple[str, Any]] | Mapping[str, Any]
 """``["train.steps=10"]``, or in Python ``{"train.steps": 10}`` and ``[("train.steps", 10)]``."""
 
 
+def merge_overrides(sections: Mapping[str, Any], overrides: Overrides) -> Overrides:
+    """Sections that replace whole ones, then single values."""
+    if not sections:
+        return overrides
+    given = overrides.items() if isinstance(overrides, Mapping) else overrides
+    return [*sections.items(), *given]
+
+
 def apply_overrides(
     document: Document, overrides: Overrides, *, keep_options: bool = False
 ) -> Document:

@@ -223,11 +223,12 @@ class Reading:
             wrong(trail, f"got a mapping without 'name'; which {kind} is it?")
         if isinstance(given, Mapping):
             return self._of_mapping(kind, given, trail)
-        if kind_of(type(given)) == kind:
-            return self._instance(kind, given, trail)
-        if (own := Own.of(kind, given)) is not None:
-            return self._own(own, trail)
-        return _refuse(given, Annotated[Any, kind], trail)
+        if kind_of(type(given)) != kind:
+            if (own := Own.of(kind, given)) is not None:
+                return self._own(own, trail)
+            adapted = self.registry.hook.adapt(kind=kind, given=given)
+            given = _refuse(given, Annotated[Any, kind], trail) if adapted is None else adapted
+        return self._instance(kind, given, trail)
 
     def _of_mapping(self, kind: str, given: Mapping[Any, Any], trail: Trail) -> ComponentSpec:
         name_trail = (*trail, "name")

@@ -101,6 +101,16 @@ class Hooks(Protocol):
     def kinds(self) -> Iterable[Kind]:
         """Kinds of component that this plugin defines."""
 
+    # -- accepting objects of other libraries
+
+    @hookspec(firstresult=True)
+    def adapt(self, kind: str, given: Any) -> Any:
+        """Convert an object given for a component of ``kind`` in Python, or return None.
+
+        Called for an object that is neither a name, a mapping nor a component of that kind, such as
+        a torch data set given as ``data``.
+        """
+
     # -- adding to ``elbowroom explain``
 
     @hookspec

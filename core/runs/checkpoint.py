@@ -16,17 +16,16 @@ Randomness needs no state: it is keyed by the step.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import math
 import os
 import re
-import shutil
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -36,7 +35,6 @@ from ..errors import ElbowroomError
 from ..files.atomic import atomic_folder, remove_folder, remove_leftovers
 from ..files.digest import file_digest
 from ..files.json_file import JSONFileError
-from .ranks import Ranks, assign, full_tensor
 from .state import VALIDATION, OtherFormatError, State, StateError
 
 _NAME = re.compile(r"step-(\d{9,})")
@@ -200,7 +198,7 @@ def write_checkpoint(folder: Path, parts: Mapping[str, Mapping[str, Tensor]], st
             if final.exists():
                 remove_folder(final)  # a damaged one: its replay has come
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(_cannot_write(final, error)) from error
+        raise CheckpointError(cannot_write(final, error)) from error
     return final
 
 
@@ -230,32 +228,8 @@ def clean(folder: Path) -> None:
     remove_leftovers(folder, ".room-*")
 
 
-def check_free_space(folder: Path, size: int) -> None:
-    """Can ``folder`` take a checkpoint of ``size`` bytes? Asked before training begins."""
-    probe = folder / f".room-{os.getpid()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder).free
-        if free < size:
-            raise CheckpointError(
-                f"no room in {folder}: a checkpoint takes {bytes_in_words(size)}, "
-                f"and {bytes_in_words(free)} are free"
-            )
-        with probe.open("wb") as file:  # a quota shows itself only when space is really asked for
-            with contextlib.suppress(OSError):  # a file without a name goes with the process
-                probe.unlink()
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)
-            else:
-                file.truncate(size)
-    except OSError as error:
-        raise CheckpointError(_cannot_write(folder, error, size)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)
-
-
-def _cannot_write(path: Path, error: Exception, size: int | None = None) -> str:
+def cannot_write(path: Path, error: Exception, size: int | None = None) -> str:
+    """The message of an error in writing ``size`` bytes to ``path``."""
     words = " ".join(str(error).split())
     full = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
     code = getattr(error, "errno", None)
@@ -295,16 +269,6 @@ def named_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {**parameters, **buffers}
 
 
-def gather_tensors(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
-    """Whole copies on the CPU of the first rank, nothing on the others; every rank must ask."""
-    found = {}
-    for name, tensor in tensors.items():
-        full = full_tensor(tensor)
-        if ranks.is_first:
-            found[name] = full.cpu()
-    return found
-
-
 def restore(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origin: str) -> None:
     """Write ``values`` into ``targets``, which must have the same names and shapes."""
     missing, strange = (
@@ -322,6 +286,22 @@ def restore(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origin:
                 f"and {tuple(target.shape)} here"
             )
         assign(target, values[name])
+
+
+@torch.no_grad()
+def assign(target: Tensor, value: Tensor) -> None:
+    """Copy a full ``value`` into a tensor that may be sharded (a ``DTensor``)."""
+    target = target.detach()
+    if hasattr(target, "device_mesh"):
+        from torch.distributed.tensor import distribute_tensor
+
+        value = distribute_tensor(
+            value.to(device=target.device, dtype=target.dtype),
+            target.device_mesh,
+            target.placements,
+            src_data_rank=None,  # each rank has read the full tensor
+        )
+    target.copy_(value)
 
 
 def ema_part(decay: float) -> str:

@@ -50,7 +50,7 @@ def _named(device: torch.device | str) -> torch.device:
         ) from None
 
 
-def current(device: torch.device) -> AbstractContextManager[None]:
+def use_device(device: torch.device) -> AbstractContextManager[None]:
     """Makes a device the current one: kernels that libraries bring along are launched there."""
     return torch.accelerator.device_index(None if device.type == "cpu" else device.index)
 

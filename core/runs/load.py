@@ -19,7 +19,6 @@ from ..errors import ConfigError, ElbowroomError
 from ..objective.diffusion import Diffusion, log_snr_range
 from ..objective.loss import One
 from ..registry.trust import trusting
-from .changes import warn_of_changes
 from .checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -66,7 +65,6 @@ def load_run(
         own = folder.plain_config()
         weights = _average(config, own) if weights == "ema" else weights
         found = _checkpoint(folder, checkpoint, weights)
-        warn_of_changes(own, found)
         # drawing needs no data on this machine
         spec = _recorded_spec(found) if _same(config.data, own.get("data")) else None
         parts = of_run(build_parts(config, spec=spec), folder.path)

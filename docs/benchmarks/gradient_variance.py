@@ -15,8 +15,8 @@ import argparse
 import torch
 from elbowroom.objective.diffusion import Diffusion
 from elbowroom.plugins.training.batches import BatchLoader
+from elbowroom.plugins.training.ranks import Ranks
 from elbowroom.runs.load import load_run
-from elbowroom.runs.ranks import Ranks
 
 SAMPLERS = ("stratified", "uniform", "importance")
 

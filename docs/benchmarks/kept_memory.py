@@ -19,7 +19,7 @@ import sys
 
 import elbowroom as er
 import torch
-from elbowroom.runs.host_memory import retain_memory
+from elbowroom.plugins.training.host_memory import retain_memory
 
 WARM, STEPS = 4, 25
 

@@ -36,9 +36,10 @@ from elbowroom import (
     Sampler,
 )
 from elbowroom.config import Parts, build_model, build_parts
+from elbowroom.plugins.training.host_memory import retain_memory
+from elbowroom.plugins.training.ranks import Ranks
 from elbowroom.plugins.training.step import Training
 from elbowroom.registry import Registry
-from elbowroom.runs import Ranks, retain_memory
 from torch import Tensor
 
 from .bare_loop import BareLoop, can_be_written_out

@@ -11,23 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from elbowroom import python_form
-from elbowroom.cli import (
-    JSON,
-    Device,
-    Features,
-    Metrics,
-    Reference,
-    RemainingTime,
-    Samples,
-    SampleSeeds,
-    console,
-    duration,
-    echo,
-    help_group,
-    print_json,
-    progress_bars,
-    table,
-)
+from elbowroom.cli import JSON, Device, console, echo, help_group, print_json, table
+from elbowroom.plugins.console.display import progress_bars
+from elbowroom.plugins.console.remaining_time import RemainingTime, duration
+from elbowroom.plugins.evaluation.options import Features, Metrics, Reference, Samples, SampleSeeds
 
 if TYPE_CHECKING:
     from .comparison import Cell, Comparison

@@ -34,8 +34,10 @@ from elbowroom.files import read_json, replace_file
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.evaluation.run import evaluate_run, evaluation_folder, read_evaluation
 from elbowroom.plugins.launchers.launcher import ENDS_WITH_INPUT
+from elbowroom.plugins.training.changes import check_unchanged
 from elbowroom.plugins.training.loop import InterruptedRun
-from elbowroom.runs import RunFolder, check_unchanged, code_overrides, process_group
+from elbowroom.plugins.training.ranks import process_group
+from elbowroom.runs import RunFolder, code_overrides
 
 from .shared_training import adopt, can_adopt
 

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from elbowroom.cli import ProgressLines, RemainingTime, console as terminal, duration, printable
+from elbowroom.cli import console as terminal, printable
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from .remaining_time import ProgressLines, RemainingTime, duration
 
 if TYPE_CHECKING:
     from elbowroom import RunEvent

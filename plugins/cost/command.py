@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 from elbowroom import python_form
-from elbowroom.cli import JSON, Changes, Config, Samples, echo, help_group, print_json
+from elbowroom.cli import JSON, Changes, Config, echo, help_group, print_json
+from elbowroom.plugins.evaluation.options import Samples
 
 
 @python_form("elbowroom.plugins.cost.cost:cost")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from elbowroom import hookimpl
 
@@ -24,6 +25,16 @@ def datasets() -> Mapping[str, str]:
         "toy": f"{_HERE}.toy:CoupledTriple",
         "toy-bits": f"{_HERE}.toy:IndependentBits",
     }
+
+
+@hookimpl
+def adapt(kind: str, given: Any) -> Any:
+    """Torch data sets, arrays x and pairs of arrays (x, y) as a data set."""
+    if kind != "dataset" or given is None:
+        return None
+    from .torch_data import from_torch
+
+    return from_torch(given)
 
 
 @hookimpl

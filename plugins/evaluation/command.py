@@ -12,25 +12,21 @@ from elbowroom.cli import (
     Checkpoint,
     Device,
     Ema,
-    Features,
-    Metrics,
     Overrides,
     Precision,
-    Reference,
     Run,
-    Samples,
-    SampleSeeds,
-    Seed,
     Trust,
     console,
     help_group,
     is_first_rank,
     number,
     print_json,
-    progress_display,
     table,
     with_ema,
 )
+from elbowroom.plugins.console.display import progress_display
+
+from .options import Features, Metrics, Reference, Samples, SampleSeeds, Seed
 
 FAILED = 1  # a metric did: what the others say is written all the same
 

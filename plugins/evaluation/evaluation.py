@@ -19,7 +19,8 @@ from typing import Any
 import attrs
 import torch
 from elbowroom import Dataset, Diffusion
-from elbowroom.runs import Ranks, model_on
+from elbowroom.plugins.training.precision import model_on
+from elbowroom.plugins.training.ranks import Ranks
 
 from .measuring import Measuring, Progress
 from .metric import EVALUATION_BATCH, Measurement, Subject

@@ -22,8 +22,8 @@ from elbowroom.plugins.sampling.drawing import (
     from_tensors,
     to_tensors,
 )
+from elbowroom.plugins.training.ranks import Ranks
 from elbowroom.registry import cause
-from elbowroom.runs import Ranks
 from torch import Tensor
 
 from .metric import EVALUATION_BATCH, Measurement, Metric, Subject, as_measurement, heading

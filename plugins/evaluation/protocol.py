@@ -19,7 +19,7 @@ from elbowroom import (
     named_component,
 )
 from elbowroom.config import check_integer, options_of, parse_spec, show
-from elbowroom.runs import Precision, check_precision
+from elbowroom.plugins.training.precision import Precision, check_precision
 
 from .metric import Metric
 

@@ -27,8 +27,10 @@ from elbowroom.files import JSONFileError, finite, is_count, read_json, replace_
 from elbowroom.plugins.sampling.drawing import draw
 from elbowroom.plugins.sampling.filmstrip import Filmstrip, save_small_png
 from elbowroom.plugins.sampling.picture import has_picture
+from elbowroom.plugins.training.precision import model_on
+from elbowroom.plugins.training.ranks import LONG, process_group
 from elbowroom.registry import trusting
-from elbowroom.runs import LONG, Loaded, load_run, model_on, process_group
+from elbowroom.runs import Loaded, load_run
 
 from .details import write_details
 from .evaluation import Evaluation, evaluate

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from elbowroom.cli import JSON, Device, Features, console, help_group, print_json, progress_display
+from elbowroom.cli import JSON, Device, console, help_group, print_json
+from elbowroom.plugins.console.display import progress_display
+from elbowroom.plugins.evaluation.options import Features
 
 
 @help_group("Models", 1)

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from elbowroom import Diffusion, ElbowroomError, Samples, load
 from elbowroom.api import with_sampler
+from elbowroom.plugins.training.precision import model_on
 from elbowroom.registry import trusting
-from elbowroom.runs import model_on
 
 from .drawing import Labels, draw, join
 from .given import GivenExamples

@@ -14,8 +14,10 @@ import attrs
 import torch
 from elbowroom import DataSpec, ElbowroomError, Frame, Samples
 from elbowroom.files import write_atomically
+from elbowroom.plugins.training.precision import check_precision, model_on
+from elbowroom.plugins.training.ranks import LONG, Ranks, process_group
 from elbowroom.registry import trusting
-from elbowroom.runs import LONG, Loaded, Ranks, check_precision, load_run, model_on, process_group
+from elbowroom.runs import Loaded, load_run
 from torch import Tensor
 
 from .completions import marked_texts, save_completions, save_text_film

@@ -11,8 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import torch
 from elbowroom import Batch, ElbowroomError, Noise, Split
 from elbowroom.randomness import indices
-from elbowroom.runs import Ranks
 from torch import Tensor
+
+from .ranks import Ranks
 
 _AHEAD = 2  # batches being read while one is used
 

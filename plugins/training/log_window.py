@@ -17,8 +17,10 @@ from collections.abc import Mapping
 
 import torch
 from elbowroom import Losses, Schedule
-from elbowroom.runs import Ranks, restore
+from elbowroom.runs import restore
 from torch import Tensor
+
+from .ranks import Ranks
 
 BINS = 24
 _WIDEST = 20.0  # a schedule may reach infinity at its ends

@@ -23,25 +23,22 @@ from elbowroom.runs import (
     VALIDATION,
     Checkpoint,
     LogDigest,
-    Ranks,
     RunFolder,
     State,
     best as best_of,
-    check_free_space,
     find_checkpoints,
-    full_tensor,
-    gather_tensors,
-    lost_rank,
     named_tensors,
     prune,
-    retain_memory,
     write_checkpoint,
 )
 from torch import Tensor, nn
 
+from .disk_space import check_free_space
+from .host_memory import retain_memory
 from .micro_batches import check_linear
 from .non_finite import NonFiniteError, dump, not_finite, numbers
 from .observers import Observers
+from .ranks import Ranks, full_tensor, gather_tensors, lost_rank
 from .section import Train
 from .signals import Interrupt
 from .step import Training, check_label_dropout, check_sharding

@@ -16,8 +16,9 @@ from contextlib import nullcontext
 import attrs
 import torch
 from elbowroom import Diffusion, IncompatibleError, Losses, Noise
-from elbowroom.runs import Ranks, no_gradient_sync
 from torch import Tensor, nn
+
+from .ranks import Ranks, no_gradient_sync
 
 
 def accumulate(

@@ -23,8 +23,10 @@ from typing import Any, ClassVar
 import torch
 from elbowroom import ElbowroomError
 from elbowroom.files import atomic_folder, remove_folder
-from elbowroom.runs import Ranks, write_tensors
+from elbowroom.runs import write_tensors
 from torch import Tensor
+
+from .ranks import Ranks
 
 
 class NonFiniteError(ElbowroomError):

@@ -17,18 +17,16 @@ from elbowroom.config import Parts, build_model, build_parts, to_plain
 from elbowroom.randomness import preserve_generators
 from elbowroom.registry import trusting
 from elbowroom.runs import (
-    Ranks,
     RunFolder,
     State,
-    check_unchanged,
     find_checkpoints,
     named_tensors,
-    process_group,
     provenance,
     read_tensors,
     restore,
 )
 
+from .changes import check_unchanged
 from .loop import RunResult, Start, check_run, fit_checked
 from .observers import Observers, check_observers
 from .step import Training

@@ -15,17 +15,7 @@ import torch
 from elbowroom import Dataset, Diffusion, IncompatibleError, Losses, Noise
 from elbowroom.contracts import hidden_weights
 from elbowroom.randomness import seed_generators
-from elbowroom.runs import (
-    Checkpoint,
-    Ranks,
-    distribute,
-    ema_part,
-    full_tensor,
-    gather_tensors,
-    named_tensors,
-    restore,
-    use_bfloat16,
-)
+from elbowroom.runs import Checkpoint, ema_part, named_tensors, restore
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
@@ -36,6 +26,8 @@ from .log_window import LogWindow
 from .micro_batches import accumulate
 from .non_finite import NonFiniteGuard
 from .optimiser import Optimiser, Rates, Weights, layouts
+from .precision import use_bfloat16
+from .ranks import Ranks, distribute, full_tensor, gather_tensors
 from .section import Train
 from .updates import Updates
 

@@ -20,7 +20,9 @@ from elbowroom.plugins.evaluation.bound_estimator import (
 )
 from elbowroom.plugins.sampling.drawing import draw
 from elbowroom.plugins.sampling.picture import has_picture, pixels, tiled
-from elbowroom.runs import VALIDATION, Ranks
+from elbowroom.runs import VALIDATION
+
+from .ranks import Ranks
 
 _SEED, _STEP = 0, 2**31 - 1  # a step no training reaches: its noise is not a training step's
 _LOOKS = 1024  # at least this many in all

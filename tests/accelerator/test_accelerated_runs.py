@@ -18,11 +18,11 @@ from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.evaluation.run import evaluate_run
 from elbowroom.plugins.export.export import export_run
 from elbowroom.plugins.sampling.write import sample_run
+from elbowroom.plugins.training.precision import model_on
 from elbowroom.plugins.training.run import resume, train
 from elbowroom.randomness.noise import Noise
 from elbowroom.runs.checkpoint import checkpoints
 from elbowroom.runs.load import load_run
-from elbowroom.runs.precision import model_on
 from torch import nn
 
 from tests.helpers.accelerated import CPU, DEVICE, config, models

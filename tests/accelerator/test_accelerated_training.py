@@ -8,9 +8,9 @@ import pytest
 import torch
 from elbowroom.config.assembly import build_parts
 from elbowroom.config.sections import Config
+from elbowroom.plugins.training.ranks import Ranks, process_group
 from elbowroom.plugins.training.step import Training
 from elbowroom.randomness.generators import preserve_generators, seed_generators
-from elbowroom.runs.ranks import Ranks, process_group
 
 from tests.helpers.accelerated import CPU, DEVICE, PROCESSES, config, model
 from tests.helpers.pretend_accelerator import NAME, Seen, module, watched

@@ -14,7 +14,16 @@ CORE_MAY_IMPORT = {
     *("torch", "attrs", "pluggy", "yaml", "safetensors", "rich", "typer", "numpy", "lazy_loader"),
 }
 FOUNDATION = {
-    *("conformance", "evaluation", "export", "launchers", "paper", "sampling", "training"),
+    *(
+        "conformance",
+        "console",
+        "evaluation",
+        "export",
+        "launchers",
+        "paper",
+        "sampling",
+        "training",
+    ),
 }
 """Plugins that define kinds or do the work of a run: others may build on them."""
 LAZY_ONLY = {

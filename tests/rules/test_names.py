@@ -19,7 +19,6 @@ MEANT_OTHERWISE = {
     ("registry/plugin.py", "diffusers"): "the library, which no plugin should import to be listed",
     ("registry/plugin.py", "torchmetrics"): "another such library",
     ("contracts/dataset.py", "train"): "a split of the data",
-    ("contracts/torch_data.py", "train"): "a split of the data",
     ("runs/load.py", "train"): "the section whose averages a checkpoint holds",
     ("contracts/observer.py", "training"): "a phase of a run",
     ("runs/folder.py", "training"): "a word of a message",

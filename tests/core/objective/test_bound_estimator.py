@@ -18,9 +18,9 @@ from elbowroom.plugins.evaluation.metric import Subject
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.metrics.bpd import BitsPerDim
 from elbowroom.plugins.schedules.masking import Cosine
+from elbowroom.plugins.training.ranks import Ranks
 from elbowroom.plugins.training.validation import validate
 from elbowroom.randomness.shuffle import random_subset
-from elbowroom.runs.ranks import Ranks
 from torch import Tensor
 
 TOKENS, VALUES, COUNT = 8, 4, 1100

@@ -10,9 +10,9 @@ from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.objective.loss import bound
 from elbowroom.plugins.training.boundary import boundary
+from elbowroom.plugins.training.ranks import Ranks
 from elbowroom.plugins.training.step import Training
 from elbowroom.randomness.noise import Noise
-from elbowroom.runs.ranks import Ranks
 
 from tests.helpers.tiny_run import tiny_config
 

@@ -13,11 +13,11 @@ import sys
 import pytest
 import torch
 from elbowroom.files.digest import file_digest, sealed
+from elbowroom.plugins.training.disk_space import check_free_space
 from elbowroom.plugins.training.run import resume, train
 from elbowroom.runs.checkpoint import (
     CheckpointError,
     best,
-    check_free_space,
     checkpoints,
     clean,
     load_weights,

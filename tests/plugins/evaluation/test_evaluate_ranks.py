@@ -16,9 +16,9 @@ from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.evaluation.run import evaluate_run, read_evaluation
 from elbowroom.plugins.sampling.drawing import chunk_starts, draw, from_tensors, to_tensors
 from elbowroom.plugins.sampling.write import gathered, sample_run
+from elbowroom.plugins.training.ranks import Ranks
 from elbowroom.plugins.training.run import train
 from elbowroom.runs.load import load_run
-from elbowroom.runs.ranks import Ranks
 
 from tests.helpers.tiny_run import tiny_config
 

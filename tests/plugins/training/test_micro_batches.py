@@ -9,10 +9,10 @@ from elbowroom import Normaliser
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.errors import IncompatibleError
+from elbowroom.plugins.training.ranks import Ranks, replicated, sharded
 from elbowroom.plugins.training.run import resume, train
 from elbowroom.plugins.training.step import Training
 from elbowroom.runs.folder import RunFolder
-from elbowroom.runs.ranks import Ranks, replicated, sharded
 
 from tests.helpers.tiny_run import found, tiny_config
 

@@ -19,12 +19,12 @@ from elbowroom.plugins.conformance import check_optimiser
 from elbowroom.plugins.training.optim.adamw import AdamW
 from elbowroom.plugins.training.optim.muon import Muon
 from elbowroom.plugins.training.optim.orthogonal import OrthogonalSteps, polar
+from elbowroom.plugins.training.ranks import Ranks
 from elbowroom.plugins.training.rates.constant import Constant
 from elbowroom.plugins.training.rates.cosine import Cosine
 from elbowroom.plugins.training.run import resume, train
 from elbowroom.plugins.training.step import check_sharding
 from elbowroom.plugins.training.updates import Updates
-from elbowroom.runs.ranks import Ranks
 from hypothesis import given, settings, strategies as st
 
 from tests.helpers.tiny_run import found, same, tiny_config

@@ -348,8 +348,8 @@ def test_the_best_checkpoint_outlives_newer_ones(tmp_path, monkeypatch):
 def test_validation_is_that_of_the_averaged_model(tmp_path):
     """Loading a checkpoint's EMA and validating gives the recorded measurement."""
     from elbowroom.config.assembly import build_model, build_parts
+    from elbowroom.plugins.training.ranks import Ranks
     from elbowroom.plugins.training.validation import validate
-    from elbowroom.runs.ranks import Ranks
 
     config = tiny_config(steps=5, learning_rate=0.1, evaluate_every=5)
     result = train(config, tmp_path / "run", without=QUIET)

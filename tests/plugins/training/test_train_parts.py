@@ -16,6 +16,7 @@ from elbowroom.plugins.training.batches import BatchLoader, with_labels_dropped
 from elbowroom.plugins.training.ema import EMA
 from elbowroom.plugins.training.non_finite import NonFiniteGuard, numbers
 from elbowroom.plugins.training.observers import Observers
+from elbowroom.plugins.training.ranks import Ranks, blocks
 from elbowroom.plugins.training.rates.constant import Constant
 from elbowroom.plugins.training.rates.cosine import Cosine
 from elbowroom.plugins.training.rates.warmup_stable_decay import WarmupStableDecay
@@ -23,7 +24,6 @@ from elbowroom.plugins.training.signals import Interrupt
 from elbowroom.plugins.training.step import clip, dropout_seed, gradient_norm
 from elbowroom.randomness.generators import seed_generators
 from elbowroom.randomness.noise import Noise
-from elbowroom.runs.ranks import Ranks, blocks
 from hypothesis import given, strategies as st
 from torch import nn
 

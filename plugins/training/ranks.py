@@ -27,15 +27,13 @@ from typing import Any, Literal
 import attrs
 import torch
 import torch.distributed as dist
+from elbowroom import ConfigError, ElbowroomError, RunError
+from elbowroom.runs import resolve_device, use_device
 from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
-from torch.distributed.tensor import DTensor, distribute_tensor
-
-from ..errors import ConfigError, ElbowroomError
-from .devices import current, resolve_device
-from .run_error import RunError
+from torch.distributed.tensor import DTensor
 
 _SESSIONS = itertools.count()
 _PATIENCE = timedelta(minutes=30)  # a rank may wait this long for another, which perhaps saves
@@ -182,7 +180,7 @@ def process_group(
         backend = "nccl" if on_gpu else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=patience)
     if not dist.is_initialized():
-        with current(here):
+        with use_device(here):
             yield Ranks(here)
         return
     meshes: list[Any] = []
@@ -315,18 +313,14 @@ def full_tensor(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-@torch.no_grad()
-def assign(target: Tensor, value: Tensor) -> None:
-    """Write a whole ``value`` into a tensor that may be sharded."""
-    target = target.detach()
-    if isinstance(target, DTensor):
-        value = distribute_tensor(
-            value.to(device=target.device, dtype=target.dtype),
-            target.device_mesh,
-            target.placements,
-            src_data_rank=None,  # each rank has read the whole: nothing to send
-        )
-    target.copy_(value)
+def gather_tensors(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
+    """Full copies on the CPU of the first rank, nothing on the others; every rank must call."""
+    found = {}
+    for name, tensor in tensors.items():
+        full = full_tensor(tensor)
+        if ranks.is_first:
+            found[name] = full.cpu()
+    return found
 
 
 def _averaged(ranks: Ranks) -> Callable[[Tensor], None]:

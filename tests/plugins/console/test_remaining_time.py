@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elbowroom.cli import ProgressLines, RemainingTime, duration
+from elbowroom.plugins.console.remaining_time import ProgressLines, RemainingTime, duration
 
 
 class Clock:

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
+from elbowroom import ConfigError, Diffusion
+from elbowroom.runs import resolve_device, use_device
 from torch import nn
 
-from ..errors import ConfigError
-from ..objective.diffusion import Diffusion
-from .devices import current, resolve_device
 from .host_memory import retain_memory
 
 Precision = Literal["float32", "bfloat16"]
@@ -49,7 +48,7 @@ def model_on(
     if precision == "bfloat16":
         use_bfloat16(model.denoiser, there)
     try:
-        with current(there), retain_memory(there):
+        with use_device(there), retain_memory(there):
             yield there
     finally:
         if own is not None:

@@ -15,9 +15,9 @@ import pytest
 import torch
 from elbowroom.config.sections import dump_yaml
 from elbowroom.errors import ConfigError, ElbowroomError
+from elbowroom.plugins.training.ranks import Ranks, process_group
 from elbowroom.plugins.training.run import resume, train
 from elbowroom.runs.folder import RunFolder
-from elbowroom.runs.ranks import Ranks, process_group
 
 from tests.helpers.free_port import free_port
 from tests.helpers.run_ranks import config
@@ -188,7 +188,7 @@ def _ranks_of(script, world):
 FIRST_RANK_IS_LATE = """
 import os, time
 import torch.distributed as dist
-from elbowroom.runs.ranks import process_group
+from elbowroom.plugins.training.ranks import process_group
 
 def late(leave=dist.destroy_process_group):
     time.sleep(2)
@@ -212,7 +212,7 @@ import itertools, sys
 from types import SimpleNamespace
 import torch
 from elbowroom import Adaptive
-from elbowroom.runs.ranks import process_group
+from elbowroom.plugins.training.ranks import process_group
 from elbowroom.plugins.training.step import Training
 
 class Kept(torch.nn.Module, Adaptive):

@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-
-from ..errors import ElbowroomError
-from ..randomness.shuffle import permute
-from .dataset import SPLITS, Batch, Dataset, DataSpec, Split, check_split
+from elbowroom import Batch, Dataset, DataSpec, ElbowroomError, Split
+from elbowroom.contracts import SPLITS, check_split
+from elbowroom.randomness import permute
 
 _SEED = 0  # part of the definition of a carved split: never changes
 
@@ -48,6 +47,18 @@ class TorchData(Dataset):
 
     def split(self, name: str) -> Split:
         return self._parts[check_split(name)]
+
+
+def from_torch(given: Any) -> TorchData | None:
+    """A torch data set, an array x or a pair of arrays (x, y) as data; None for other objects."""
+    import numpy as np
+    import torch
+    from torch.utils.data import Dataset as TorchDataset, TensorDataset
+
+    arrays = given if isinstance(given, tuple) else (given,)
+    if arrays and all(isinstance(array, np.ndarray | torch.Tensor) for array in arrays):
+        given = TensorDataset(*map(torch.as_tensor, arrays))
+    return TorchData(given) if isinstance(given, TorchDataset) else None
 
 
 @attrs.frozen(eq=False)

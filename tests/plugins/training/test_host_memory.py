@@ -12,9 +12,9 @@ from pathlib import Path
 import elbowroom as er
 import pytest
 import torch
+from elbowroom.plugins.training import host_memory
 from elbowroom.plugins.training.loop import fit
 from elbowroom.plugins.training.section import Train
-from elbowroom.runs import host_memory
 from elbowroom.runs.folder import RunFolder
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's allocator")
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc
 # lies above them whether freed blocks can be handed back at all.
 LOOK = """
 import ctypes, json, os, sys, torch
-from elbowroom.runs.host_memory import retain_memory
+from elbowroom.plugins.training.host_memory import retain_memory
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]

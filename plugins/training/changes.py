@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..config.sections import Config, to_plain
-from .checkpoint import Checkpoint
-from .run_error import RunError
+from elbowroom import Config, RunError
+from elbowroom.config import to_plain
 
 _WHEN = ("steps", "log_every", "save_every", "keep", "milestones", "evaluate_every")
 MAY_CHANGE = frozenset(f"train.{key}" for key in (*_WHEN, "micro_batch"))
@@ -31,19 +29,6 @@ def check_unchanged(now: Config | Mapping[str, Any], then: Mapping[str, Any], wh
             f"{where} was made with another config; resuming can change only "
             f"{', '.join(sorted(MAY_CHANGE))}:\n" + "\n".join(differing)
         )
-
-
-def warn_of_changes(now: Mapping[str, Any], checkpoint: Checkpoint) -> None:
-    """Warn where a run's plain config differs from the one its checkpoint was made with."""
-    if checkpoint.state.config is None:
-        return
-    for key, a, b in _differences(checkpoint.state.config, json.loads(json.dumps(now))):
-        if not _may_change(key):
-            warnings.warn(
-                f"config.yaml was changed after {checkpoint.path.name} was saved: "
-                f"{key} is {_show(b)}, and was {_show(a)}",
-                stacklevel=3,
-            )
 
 
 def _may_change(key: str) -> bool:
