@@ -130,6 +130,15 @@ class Hooks(Protocol):
         """Called when a run starts or resumes."""
 
     @hookspec
+    def step_scalars(self, event: RunEvent, model: Diffusion) -> Mapping[str, float] | None:
+        """Return scalars to log with a step, by name.
+
+        Called on the first rank before the line of a logging step is written. ``event`` has the
+        scalars and curves measured so far. What is returned is written to the log and passed to
+        ``step_logged``.
+        """
+
+    @hookspec
     def step_logged(self, event: RunEvent) -> None:
         """Called at each logging step with scalars, curves and possibly images."""
 

@@ -291,10 +291,10 @@ def restore(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origin:
 @torch.no_grad()
 def assign(target: Tensor, value: Tensor) -> None:
     """Copy a full ``value`` into a tensor that may be sharded (a ``DTensor``)."""
-    target = target.detach()
-    if hasattr(target, "device_mesh"):
-        from torch.distributed.tensor import distribute_tensor
+    from torch.distributed.tensor import DTensor, distribute_tensor
 
+    target = target.detach()
+    if isinstance(target, DTensor):
         value = distribute_tensor(
             value.to(device=target.device, dtype=target.dtype),
             target.device_mesh,

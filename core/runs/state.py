@@ -60,7 +60,6 @@ class State:
     validation: Mapping[str, float | None] | None = _if_known(
         _maps(lambda value: value is None or is_number(value))
     )
-    certificate: Mapping[str, float] | None = _if_known(_maps(is_number))  # if training changes it
     seconds: float | None = _if_known(is_number)  # of training, over all sittings
     log: Mapping[str, Any] | None = _if_known(_maps())  # how long it was, and its digest
     step: int = attrs.field(default=0, validator=_fits(is_count))  # updates made

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from elbowroom import hookimpl
 
 if TYPE_CHECKING:
+    from elbowroom import Diffusion, RunEvent
     from elbowroom.config import Parts, Remark
 
 _HERE = "elbowroom.plugins.paper"
@@ -28,6 +29,14 @@ def explain(parts: Parts) -> Remark:
     from .certificate import remark
 
     return remark(parts)
+
+
+@hookimpl
+def step_scalars(model: Diffusion) -> dict[str, float]:
+    """The certificate of a weighting that changes during training."""
+    from .certificate import current_certificate
+
+    return current_certificate(model)
 
 
 @hookimpl

@@ -16,6 +16,7 @@ and the projection P is the repair (:func:`isotonic_projection`).
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,13 @@ import torch
 from elbowroom import Level
 from elbowroom.config import Remark
 from elbowroom.contracts import is_trained, positions_of
-from torch import Tensor
+from torch import Tensor, nn
 
 from .slack import Slack, cell_widths, slack
 from .survey import ROUNDING, Survey, survey, survey_steps
 
 if TYPE_CHECKING:
-    from elbowroom import Process, Schedule, Weighting
+    from elbowroom import Diffusion, Process, Schedule, Weighting
     from elbowroom.config import Parts
 
 POINTS = 2000
@@ -164,6 +165,16 @@ def certify(
         positions=_positions(weighting, process),
         changes=is_trained(weighting),
     )
+
+
+def current_certificate(model: Diffusion) -> dict[str, float]:
+    """``negative_share`` and ``is_bound`` of a trained weighting now; nothing of a fixed one."""
+    objective, weighting = model.objective, model.objective.weighting
+    if not isinstance(weighting, nn.Module) or not is_trained(weighting):
+        return {}
+    now = copy.deepcopy(weighting).cpu()
+    found = certify(now, objective.schedule, objective.process, objective.steps)
+    return {"negative_share": found.negative_share, "is_bound": float(found.is_bound)}
 
 
 def isotonic_projection(w: Tensor, weight: Tensor | None = None) -> Tensor:

@@ -6,7 +6,6 @@ and stops when asked to or when a number is not finite.
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,9 +14,8 @@ from typing import Any, ClassVar, Literal
 import attrs
 import torch
 from elbowroom import Dataset, DataSpec, Diffusion, ElbowroomError, RunError, RunEvent
-from elbowroom.contracts import check_submodules, is_trained
+from elbowroom.contracts import check_submodules
 from elbowroom.plugins.conformance.component_checks import check_training
-from elbowroom.plugins.paper.certificate import certify
 from elbowroom.randomness import preserve_generators
 from elbowroom.runs import (
     VALIDATION,
@@ -31,7 +29,7 @@ from elbowroom.runs import (
     prune,
     write_checkpoint,
 )
-from torch import Tensor, nn
+from torch import Tensor
 
 from .disk_space import check_free_space
 from .host_memory import retain_memory
@@ -282,7 +280,6 @@ class _Run:
         scalars, curves = self.training.window.measurements()
         for part in self.training.model.adaptive:
             curves |= part.curves()
-        scalars |= self.certified()
         self.training.window.clear()
         now = time.perf_counter()
         passed, self.clock = now - self.clock, now
@@ -290,19 +287,12 @@ class _Run:
         speed = (self.done - self.since) * self.options.batch_size / max(passed, 1e-9)
         self.since = self.done
         scalars |= {"learning_rate": self.training.rate(n), "images_per_second": speed}
+        scalars |= self.observers.scalars(
+            self.event(self.done, scalars, curves=curves), self.training.model
+        )
         self.scalars |= scalars
         self.write(scalars, {name: [_short(x), _short(y)] for name, (x, y) in curves.items()})
         self.tell("step_logged", self.done, scalars, curves=curves)
-
-    def certified(self) -> dict[str, float]:
-        """How far a weighting that changes with training is no bound now: 0 where it is one."""
-        objective = self.training.model.objective
-        weighting = objective.weighting
-        if not isinstance(weighting, nn.Module) or not is_trained(weighting):
-            return {}
-        now = copy.deepcopy(weighting).cpu()
-        found = certify(now, objective.schedule, objective.process, objective.steps)
-        return {"negative_share": found.negative_share, "is_bound": float(found.is_bound)}
 
     def evaluate(self) -> dict[str, float]:
         """The averaged model on the validation split."""
@@ -339,7 +329,6 @@ class _Run:
             self.record,
             step=self.done,
             validation=measurements,
-            certificate=self.certified() or None,
             seconds=self.seconds + began - self.clock,
             log=self.log_so_far.record(),
         )
@@ -435,9 +424,13 @@ class _Run:
     def tell(
         self, happened: str, step: int, scalars: Mapping[str, float] | None = None, **more: Any
     ) -> None:
-        """Tell the observers."""
+        """Notify the observers."""
+        self.observers.tell(happened, self.event(step, scalars, **more))
+
+    def event(self, step: int, scalars: Mapping[str, float] | None = None, **more: Any) -> RunEvent:
+        """An event of this run."""
         config = self.record.config or {}
-        event = RunEvent(
+        return RunEvent(
             self.folder.path,
             step,
             self.options.steps,
@@ -446,7 +439,6 @@ class _Run:
             device=self.ranks.device.type,
             **more,
         )
-        self.observers.tell(happened, event)
 
 
 def _short(values: Tensor) -> list[float]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from elbowroom import ConfigError, RunEvent, installed
+from elbowroom import ConfigError, Diffusion, RunEvent, installed
 from elbowroom.config import show
 from elbowroom.errors import did_you_mean
 from elbowroom.registry import cause
@@ -37,17 +37,34 @@ class Observers:
         self.remarks: list[str] = []  # what they would have the user know
 
     def tell(self, happened: str, event: RunEvent) -> None:
-        """Call the hook ``happened`` of every observer."""
+        """Call the hook ``happened`` of every observer; returned lines are kept as remarks."""
+        self.remarks += [said for said in self._call(happened, event) if isinstance(said, str)]
+
+    def scalars(self, event: RunEvent, model: Diffusion) -> dict[str, float]:
+        """The scalars that observers add to a logging step (hook ``step_scalars``)."""
+        added: dict[str, float] = {}
+        for returned in self._call("step_scalars", event, _numbers, model=model):
+            added |= returned
+        return added
+
+    def _call(
+        self,
+        happened: str,
+        event: RunEvent,
+        read: Callable[[Any], Any] = lambda returned: returned,
+        **more: Any,
+    ) -> Iterator[Any]:
+        """What each observer returns; one that fails is left out from then on."""
         if self._hook is None:
             return
+        given = {"event": event, **more}
         for implementation in reversed(getattr(self._hook, happened).get_hookimpls()):
             name = implementation.plugin_name
             if name in self._without or name.rpartition("/")[2] in self._without:
                 continue
             try:
-                said = implementation.function(**dict.fromkeys(implementation.argnames, event))
-                if isinstance(said, str):
-                    self.remarks.append(said)
+                arguments = {name: given[name] for name in implementation.argnames}
+                yield read(implementation.function(**arguments))
             except (Exception, SystemExit) as error:  # whoever asks to stop uses a signal
                 self._without.add(name)
                 self.failed[name] = f"in {happened} at step {event.step}: {cause(error)}"
@@ -57,3 +74,7 @@ class Observers:
                         f"observer {name} failed {self.failed[name]}; the run goes on without it",
                         stacklevel=2,
                     )
+
+
+def _numbers(returned: Any) -> dict[str, float]:
+    return {str(name): float(value) for name, value in (returned or {}).items()}

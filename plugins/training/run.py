@@ -29,6 +29,7 @@ from elbowroom.runs import (
 from .changes import check_unchanged
 from .loop import RunResult, Start, check_run, fit_checked
 from .observers import Observers, check_observers
+from .ranks import Ranks, process_group
 from .step import Training
 
 _PATIENCE = 120.0  # seconds for another process to leave the folder

@@ -243,6 +243,29 @@ def test_an_observer_that_fails_is_left_out_and_the_others_go_on(tmp_path):
     assert list(observers.failed) == ["pkg/broken"]
 
 
+def test_an_observer_may_add_scalars_to_a_logged_step(tmp_path):
+    """They are collected over observers; one that returns None adds nothing."""
+    import pluggy
+    from elbowroom.registry.hooks import Hooks, hookimpl
+
+    class Adds:
+        @hookimpl
+        def step_scalars(self, event, model):
+            return {"double": 2 * event.scalars["loss"], "model": model}
+
+    class Silent:
+        @hookimpl
+        def step_scalars(self):
+            return None
+
+    manager = pluggy.PluginManager("elbowroom")
+    manager.add_hookspecs(Hooks)
+    manager.register(Adds(), "pkg/adds")
+    manager.register(Silent(), "pkg/silent")
+    event = RunEvent(tmp_path, 1, 5, {}, {"loss": 1.5})
+    assert Observers(manager.hook).scalars(event, 7) == {"double": 3.0, "model": 7.0}
+
+
 @pytest.mark.parametrize("error", [SystemExit(3), RuntimeError("no"), AssertionError()])
 def test_an_observer_cannot_end_a_run(tmp_path, error):
     """Neither by exiting, nor where warnings are errors; the result says which failed."""
