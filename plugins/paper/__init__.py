@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from elbowroom import hookimpl
 
 if TYPE_CHECKING:
-    from elbowroom import Diffusion, RunEvent
+    from elbowroom import Diffusion
     from elbowroom.config import Parts, Remark
 
 _HERE = "elbowroom.plugins.paper"
