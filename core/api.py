@@ -1,4 +1,4 @@
-"""The library in a few verbs, as pleasant as the command line.
+"""The Python interface: assemble, save and load a model.
 
     import elbowroom as er
 
@@ -6,15 +6,14 @@
     result = er.train(model, "runs/gaussian", steps=300)
     drawn = er.sample(model, 16, steps=32)
     measurements = er.evaluate(model, metrics=("bpd",)).measurements
-    model = er.load("runs/gaussian")        # another day
+    model = er.load("runs/gaussian")
 
     model = er.assemble(process="masked", data="digits", denoiser=MyNetwork)
-    loss = model(x, y).loss                 # a loop of your own, or of another library
+    loss = model(x, y).loss                 # in any training loop
     er.save(model, "runs/mine")
 
-A model remembers the config and the data it was assembled from, so it can be trained and evaluated
-as it is. Everything here is made of parts that can be used on their own: a training loop of your
-own needs ``model(x, y).loss`` and nothing else.
+A model keeps the config and the data it was assembled from, so it can be trained and evaluated
+without naming them again.
 """
 
 from __future__ import annotations
@@ -49,13 +48,26 @@ def assemble(
     overrides: Mapping[str, Any] | tuple[str, ...] = (),
     **changes: Any,
 ) -> Diffusion:
-    """The model that a config describes, untrained.
+    """Build the untrained model that a config describes.
 
-    Keywords swap sections, overrides single values: ``assemble("digits", {"train.steps": 10},
-    process="gaussian")``; without a source they are all there is. A component may also be given as
-    an object, ``denoiser`` as any ``torch.nn.Module`` that maps (z, log_snr, cond) to what the
-    process asks for, or as its class; ``data`` as a torch data set of integers, or as a
-    ``DataSpec`` alone.
+    Args:
+        source: A preset's name, a YAML file, a mapping of sections, or a config. Without it the
+            keywords are the config.
+        overrides: Single values, ``{"train.steps": 10}`` or ``("train.steps=10",)``.
+        **changes: Sections to replace, ``process="gaussian"``. A component is a name, a mapping
+            with ``name`` and options, or an object. ``denoiser`` may be any ``torch.nn.Module``
+            (or its class) that maps (z, log_snr, cond) to the output of the process's signature;
+            ``data`` may be a torch data set of integers, arrays, or a ``DataSpec`` alone.
+
+    Returns:
+        The model. ``model(x, y).loss`` is its training loss, ``model.sample(noise)`` draws samples.
+
+    Raises:
+        ConfigError: If the config cannot be read. The message has a line for each problem.
+        IncompatibleError: If two components cannot work together.
+
+    Example:
+        >>> model = assemble("digits", {"train.steps": 10}, process="gaussian")
     """
     spec = changes["data"] if isinstance(changes.get("data"), DataSpec) else None
     if spec is not None:
@@ -78,11 +90,20 @@ def build_objective(
     schedule: Any = None,
     **options: Any,
 ) -> Objective:
-    """The objective of a process for data of a form: by names, mappings or objects, no config.
+    """Build the objective of a process for data of a given form, without a config.
 
-    ``build_objective("masked", DataSpec((8, 8, 1), levels=17), weighting="sigmoid")``; other
-    keywords are of the config's section ``objective``. Its ``process`` and ``schedule`` are
-    attributes; with a network and a sampler it is a model: ``Diffusion(objective, net, sampler)``.
+    Args:
+        process: A name, a mapping with ``name`` and options, or an object.
+        data: The form of the data.
+        weighting: As ``process`` (default: the ELBO).
+        schedule: As ``process`` (default: the process's natural schedule).
+        **options: Options of the config's section ``objective``.
+
+    Returns:
+        The objective. ``Diffusion(objective, network, sampler)`` makes a model of it.
+
+    Example:
+        >>> build_objective("masked", DataSpec((8, 8, 1), levels=17), weighting="sigmoid")
     """
     from .config import assembly
 
@@ -94,17 +115,31 @@ def build_objective(
 
 
 def build_sampler(name: Any, **options: Any) -> Sampler:
-    """A sampler by name: ``build_sampler("ancestral", steps=64)``."""
+    """Build a sampler by name: ``build_sampler("ancestral", steps=64)``.
+
+    Args:
+        name: A name, a mapping with ``name`` and options, or a sampler.
+        **options: Options of the sampler, if ``name`` is text.
+    """
     given = {"name": name, **options} if isinstance(name, str) else name
     sampler: Sampler = named_component("sampler", given).build()
     return sampler
 
 
 def save(model: Diffusion, out: str | PathLike[str], *, step: int = 0) -> Path:
-    """Make a run of a model, in the new folder ``out``, which every command takes.
+    """Write a model as a run, which every command and :func:`load` accept.
 
-    It has the weights, the config, and where your own code is. ``step`` is the number of updates
-    that the weights have had.
+    Args:
+        model: A model of :func:`assemble` or :func:`load`.
+        out: A new folder. It gets the config, the weights, and references to user code.
+        step: Number of updates the weights have had.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ConfigError: If a component cannot be found by another program.
+        RunError: If ``out`` is in use or cannot be written.
     """
     from .runs.from_model import save_run
 
@@ -121,13 +156,25 @@ def load(
     trust: bool = False,
     **changes: Any,
 ) -> Diffusion:
-    """The model of a run with its averaged weights: ``checkpoint`` is "best", "last" or a step.
+    """Load the model of a run with its averaged weights, in evaluation mode.
 
-    It is on ``device``, or else on a GPU if there is one. Keywords swap sections, as in
-    :func:`assemble`.
+    Args:
+        run: The run's folder.
+        overrides: Single values of the config to change, as in :func:`assemble`.
+        checkpoint: ``"best"`` (lowest validation bits/dim), ``"last"`` or a step.
+        device: Default: a GPU if available, else the CPU.
+        trust: Execute code that the run names (``./my.py:Net``). Read the code first. Code that you
+            name yourself, ``load(run, denoiser=Net)``, needs no trust.
+        **changes: Sections to replace, as in :func:`assemble`.
 
-    Code that a run names (``./my.py:Net``) is refused unless you name it, ``load(run,
-    denoiser=Net)``, or pass ``trust=True``. Read it first.
+    Returns:
+        The model. No data files are read.
+
+    Raises:
+        ElbowroomError: If the run has no usable checkpoint, or names untrusted code.
+
+    Example:
+        >>> drawn = sample(load("runs/gaussian"), 16)
     """
     from .runs.load import load_run
 
@@ -136,28 +183,32 @@ def load(
     return attach_parts(loaded.model, loaded.parts)
 
 
-# -- what a model remembers
+# -- the parts of a model
 
 
 def parts_of(model: Diffusion) -> Parts:
-    """The config, data and components a model was assembled from."""
+    """The config, data and components a model was assembled from.
+
+    Raises:
+        ElbowroomError: If the model was not made by :func:`assemble` or :func:`load`.
+    """
     parts = getattr(model, "__dict__", {}).get("parts")
     if not isinstance(parts, Parts):
         raise ElbowroomError(
-            "this model was not made by elbowroom.assemble or elbowroom.load, so nothing is known "
-            "of its config and data: assemble it, with denoiser= a network of yours"
+            "this model was not made by elbowroom.assemble or elbowroom.load, so its config and "
+            "data are unknown. Assemble it, with denoiser= your network."
         )
     return parts
 
 
 def attach_parts(model: Diffusion, parts: Parts) -> Diffusion:
     """The model, with the parts it was assembled from as an attribute."""
-    object.__setattr__(model, "parts", parts)  # no part of the network: past torch's bookkeeping
+    object.__setattr__(model, "parts", parts)  # not a submodule
     return model
 
 
 def with_sampler(model: Diffusion, options: Mapping[str, Any]) -> Diffusion:
-    """The same network with another sampler, or other options of its own; nothing is copied."""
+    """The same network with another sampler or other sampler options. Nothing is copied."""
     from .objective.diffusion import Diffusion
     from .runs.load import of_run
 
@@ -181,13 +232,13 @@ def as_dataset(given: Any) -> Dataset:
 
 
 def recordable_parts(parts: Parts) -> Parts:
-    """With a config that can be written down: data made in Python are left out of it."""
+    """The parts with a config that can be written: data made in Python are left out of it."""
     data = parts.config.data
     if data is None or data.given is not None:
         return parts
     warnings.warn(
-        "data were made in Python and have no name: the run can be sampled as any other, and to "
-        "resume or evaluate it they must be given again (er.resume(run, data=...))",
+        "data were made in Python and have no name. The run can be sampled; to resume or evaluate "
+        "it, pass the data again (er.resume(run, data=...)).",
         stacklevel=3,
     )
     return attrs.evolve(parts, config=attrs.evolve(parts.config, data=None))

@@ -204,7 +204,7 @@ def test_room_is_asked_for_and_given_back(tmp_path):
 
 KILLED_IN_THE_PROBE = """
 import os, pathlib, signal, sys
-from elbowroom.runs.checkpoint import check_free_space
+from elbowroom.plugins.training.disk_space import check_free_space
 os.posix_fallocate = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 check_free_space(pathlib.Path(sys.argv[1]), 1 << 20)
 """

@@ -82,7 +82,7 @@ def test_floats_are_refused():
 def test_a_run_with_it_is_a_run(tmp_path):
     """It is trained, sampled, and with the data given again goes on and is measured."""
     model = er.assemble(SMALL, data=pairs())
-    with pytest.warns(UserWarning, match="must be given again"):
+    with pytest.warns(UserWarning, match="pass the data again"):
         er.train(model, tmp_path / "run", **QUIET)
     assert er.sample(tmp_path / "run", 3, device="cpu").x.shape == (3, 4, 4, 1)
     assert er.resume(tmp_path / "run", {"train.steps": 3}, data=pairs(), **QUIET).step == 3
