@@ -1,14 +1,13 @@
-"""Adaptive components: time samplers and weightings that learn from what training finds.
+"""Adaptive components: time samplers and weightings that learn from the losses of training.
 
-After update n an adaptive component is shown the losses of the global batch, and what it does at
-update n + 1 may depend on them:
+After update n an adaptive component receives statistics of the losses of the global batch, and its
+behaviour at update n + 1 may depend on them:
 
     state <- adapt(state, sum over ranks of statistics(losses)),  in the order of the ranks
 
-It is an ``nn.Module`` too, and what it has learned is in its buffers: a checkpoint carries them, so
-that a resumed run goes on bit by bit, and every rank has the same. Both methods run on the device
-and must not make the host wait for it. A component that holds adaptive ones does not show them
-anything: those among its submodules are shown the losses themselves.
+It is also an ``nn.Module`` whose state is in buffers: checkpoints contain them, so a resumed run is
+bit-identical, and all ranks have the same state. Both methods run on the device and must not
+synchronise with it. Adaptive submodules of a component receive the losses directly.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ if TYPE_CHECKING:
 
 
 class Adaptive(ABC):
-    """What a component that learns from losses, not from gradients, is besides."""
+    """Mixin of a component that learns from losses instead of gradients."""
 
     @abstractmethod
     def statistics(self, losses: Losses) -> Tensor:
-        """Statistics of some examples: sums over them, of a shape that never changes."""
+        """Sums over the examples of ``losses``, as a tensor of a fixed shape."""
 
     @abstractmethod
     def adapt(self, found: Tensor) -> None:
-        """Take in a step's statistics, those of the global batch."""
+        """Update the state from a step's statistics, summed over the global batch."""
 
     def curves(self) -> Mapping[str, tuple[Tensor, Tensor]]:
-        """What it has learned, to be logged: name -> x and y [N] (default: nothing)."""
+        """Curves of the learned state to log: name -> x and y [N] (default: none)."""
         return {}
 
 
 def adaptive_parts(component: object) -> list[Adaptive]:
-    """The component and those inside it that learn from losses."""
+    """The adaptive components among a component and its submodules."""
     from torch import nn
 
     inside = component.modules() if isinstance(component, nn.Module) else (component,)
@@ -48,7 +47,7 @@ def adaptive_parts(component: object) -> list[Adaptive]:
 
 
 def is_trained(component: object) -> bool:
-    """Whether training changes a component, by gradients or by what it is shown."""
+    """Whether training changes a component, by gradients or by statistics of losses."""
     from torch import nn
 
     trained = isinstance(component, nn.Module) and any(
@@ -60,7 +59,7 @@ def is_trained(component: object) -> bool:
 def sums_by_time(time: Tensor, bins: int, *values: Tensor) -> Tensor:
     """[bins, 1 + n] float64: the number of times [B] in each bin of [0, 1], and n sums of values.
 
-    By a product of matrices: the same bits each time, which scattered sums have not everywhere.
+    A matrix product is deterministic on every device; scattered sums are not.
     """
     import torch
 

@@ -1,16 +1,15 @@
-"""Commands: what a plugin adds to ``elbowroom`` on the command line.
+"""Commands of the command line.
 
-A command is a plain function. Its arguments are annotated the way typer reads them, its docstring
-is its help, and it answers by printing: tables for people, JSON with ``--json``. What the user can
-mend is raised as :class:`elbowroom.ElbowroomError` and ends in one sentence and exit code 2.
+A command is a function. Its arguments are annotated as typer reads them, its docstring is its help,
+and it prints its result: tables, or JSON with ``--json``. An :class:`elbowroom.ElbowroomError` ends
+the command with one message and exit code 2.
 
     @elbowroom.python_form("my_package.sweep:sweep")
     def command(config: Annotated[str, typer.Argument()], json: JSON = False) -> None:
-        \"\"\"Sweep a config. (This line stands in ``elbowroom --help``.)\"\"\"
+        \"\"\"Sweep a config. (Shown by ``elbowroom --help``.)\"\"\"
 
-It should import what is heavy inside the function: ``--help`` loads every command. A command that
-is worth calling from Python names the function that does its work, and ``elbowroom.sweep`` is that
-function from then on.
+Heavy libraries are imported inside the function, since ``--help`` loads every command. A command
+that names a Python function by :func:`python_form` is available as ``elbowroom.sweep`` too.
 """
 
 from __future__ import annotations
@@ -31,7 +30,14 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def python_form(target: str) -> Callable[[_F], _F]:
-    """Say which function, ``"module:function"``, does a command's work in Python."""
+    """Name the function that does a command's work in Python.
+
+    Args:
+        target: ``"module:function"``, imported on first use.
+
+    Returns:
+        A decorator of the command.
+    """
 
     def mark(function: _F) -> _F:
         function.python_form = target  # type: ignore[attr-defined]

@@ -1,11 +1,11 @@
 """Data sets: integers in, integers out.
 
-A data set yields integers ``0 .. levels-1`` (pixels, tokens) and labels. Processes encode them
-as they need, so bits per dimension and samples are comparable whatever the process.
+A data set yields integers ``0 .. levels-1`` (pixels, tokens) and labels. Each process encodes them,
+so bits per dimension and samples are comparable between processes.
 
-A split is *indexable* and stateless: which examples make up a batch is decided elsewhere
-(:mod:`elbowroom.randomness.shuffle` in training, plain order in evaluation), so a split may live on
-disk and be read by any number of workers.
+A split is *indexable* and stateless. The order of examples is decided by training
+(:mod:`elbowroom.randomness.shuffle`) and by evaluation (plain order), so a split may be on disk and
+be read by any number of workers.
 """
 
 from __future__ import annotations
@@ -67,14 +67,20 @@ class Part:
 
 @attrs.frozen
 class DataSpec:
-    """What a data set's examples look like."""
+    """The form of a data set's examples.
 
-    shape: tuple[int, ...]  # (H, W, C) for images, (N,) for sequences
+    Args:
+        shape: (H, W, C) for images, (N,) for sequences.
+        levels: Number of values; examples are integers 0 .. levels-1.
+        classes: Number of labels; None: no labels.
+        names: Class names by label.
+        tokens: Text of each value, for text data; bytes of a partial character by surrogateescape.
+    """
+
+    shape: tuple[int, ...]
     levels: int = attrs.field(validator=attrs.validators.ge(2))
-    classes: int | None = None  # None: no labels
-    # what people call the classes, by label; the form of the data is the same whatever it is
+    classes: int | None = None
     names: tuple[str, ...] | None = attrs.field(default=None, eq=False)
-    # what each value reads as, where examples are text; part of a character by surrogateescape
     tokens: tuple[str, ...] | None = attrs.field(default=None, eq=False, repr=False)
     # number of values of each position, in flattened order; None: ``levels`` at every position
     sizes: tuple[int, ...] | None = attrs.field(default=None, kw_only=True)
@@ -101,13 +107,13 @@ class DataSpec:
         if names is not None and (len(names) != self.classes or len(set(names)) != len(names)):
             raise ValueError(
                 f"{len(names)} names, {len(set(names))} of them different, "
-                f"for {self.classes} classes: each needs one of its own"
+                f"for {self.classes} classes: each class needs a distinct name"
             )
 
     @tokens.validator
     def _one_for_each_value(self, _: object, tokens: tuple[str, ...] | None) -> None:
         if tokens is not None and len(tokens) != self.levels:
-            raise ValueError(f"{len(tokens)} tokens for {self.levels} levels: each needs one")
+            raise ValueError(f"{len(tokens)} tokens for {self.levels} levels: each level needs one")
 
     @classmethod
     def recorded(cls, record: Mapping[str, Any]) -> DataSpec:
@@ -128,7 +134,7 @@ class DataSpec:
         )
 
     def fits(self, made_for: DataSpec) -> bool:
-        """Do numbers mean the same to a model that was made for other data?"""
+        """Whether a model made for ``made_for`` can read this data."""
         unknown = self.tokens is None or made_for.tokens is None
         same = unknown or self.tokens == made_for.tokens
         if self.parts and made_for.parts:
@@ -155,19 +161,19 @@ class DataSpec:
         return logits.masked_fill(values >= counts, -torch.inf)
 
     def texts(self, x: Tensor) -> list[str]:
-        """What examples x [B, N] read as."""
+        """The text of examples x [B, N]."""
         tokens, rows = self.tokens or (), x.tolist()
         joined = ("".join(tokens[value] for value in row) for row in rows)
         return [one.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for one in joined]
 
     def class_name(self, label: int) -> str:
-        """What a class is called: its name, or its number where it has none."""
+        """The name of a class, or its number if it has none."""
         return str(label) if self.names is None else self.names[label]
 
     def label_of(self, given: int | str) -> int:
-        """The label that a name means, or a number (a name that is one comes first)."""
+        """The label of a class name or number; names are tried first."""
         if self.classes is None:
-            raise ElbowroomError(f"class {given!r} was asked for, and the data has no classes")
+            raise ElbowroomError(f"class {given!r} was requested, but the data has no classes")
         if isinstance(given, str) and given in (self.names or ()):
             return (self.names or ()).index(given)
         try:
@@ -179,7 +185,7 @@ class DataSpec:
         return label
 
     def _choices(self, given: str) -> str:
-        """The names nearest to what was given, or all that there is to choose from."""
+        """The names nearest to the given one, or all choices."""
         numbers = f"classes are 0 to {(self.classes or 0) - 1}"
         if self.names is None:
             return numbers
@@ -201,7 +207,7 @@ class DataSpec:
 
 @attrs.frozen(eq=False)
 class Batch:
-    """Examples as they leave a data set."""
+    """Examples of a data set and their labels."""
 
     x: Tensor  # [B, *shape] integers
     y: Tensor | None = None  # [B] labels
@@ -211,7 +217,10 @@ class Batch:
 
 
 class Split(ABC):
-    """A fixed, indexable part of a data set."""
+    """A fixed, indexable part of a data set. Define ``__len__`` and ``take``.
+
+    It is a torch data set too: ``DataLoader(data.split("train"), batch_size=64)``.
+    """
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -221,7 +230,7 @@ class Split(ABC):
         """The examples at ``indices`` [B], in that order."""
 
     def batches(self, size: int) -> Iterator[Batch]:
-        """Every example once, in the split's own order, at most ``size`` at a time."""
+        """Every example once, in order, at most ``size`` at a time."""
         import torch
 
         if size < 1:
@@ -229,16 +238,16 @@ class Split(ABC):
         for start in range(0, len(self), size):
             yield self.take(torch.arange(start, min(start + size, len(self))))
 
-    # -- as a torch data set: ``DataLoader(data.split("train"), batch_size=64)``
+    # -- as a torch data set
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor] | Tensor:
-        """One example: (x, y), or x alone where there are no labels."""
+        """One example: (x, y), or x without labels."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"example {index} of a split of {len(self)}")
         return self.__getitems__([index % len(self)])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> Sequence[tuple[Tensor, Tensor] | Tensor]:
-        """The same for the examples of a batch, read together."""
+        """The examples of a batch."""
         import torch
 
         batch = self.take(torch.as_tensor(indices))
@@ -246,7 +255,7 @@ class Split(ABC):
 
 
 class Dataset(ABC):
-    """A named source of integer examples with fixed splits."""
+    """A source of integer examples with fixed splits. Define ``spec`` and ``split``."""
 
     @property
     @abstractmethod
@@ -254,21 +263,21 @@ class Dataset(ABC):
 
     @abstractmethod
     def split(self, name: str) -> Split:
-        """``train``, ``validation`` or ``test``; each always the same examples."""
+        """The split ``train``, ``validation`` or ``test``; the same examples at each call."""
 
     def units(self, split: str) -> Mapping[str, float]:
-        """Other units that bits are counted by: name -> how many an example has, on average."""
+        """Further units for bits: name -> average number per example (default: none)."""
         return {}
 
 
 def join_names(names: Sequence[str], most: int = 12) -> str:
-    """Names in a row; of many the first ones, and how many more there are."""
+    """Names joined by commas; of many the first ``most`` and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def check_split(name: str) -> str:
-    """``name`` if it is one of :data:`SPLITS`; otherwise an error that lists them."""
+    """``name``, if it is one of :data:`SPLITS`; otherwise an error that lists them."""
     if name not in SPLITS:
         raise ElbowroomError(
             f"no split {name!r}{did_you_mean(name, SPLITS)}: a data set has {', '.join(SPLITS)}"

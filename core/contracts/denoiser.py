@@ -6,7 +6,7 @@ its process:
     categorical in   z int64 [B, *D]          real in   z float [B, *D]
     categorical out  logits  [B, *D, V]       real out  [B, *D]
 
-``log_snr`` is [B], or None for a network that is not told the level (as in the paper's masked
+``log_snr`` is [B], or None for a network without the level as input (as in the paper's masked
 models); ``cond`` is [B] integer labels, or None.
 """
 
@@ -22,13 +22,17 @@ _MIXING = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)  # layers from features t
 
 
 class Denoiser(nn.Module, ABC):
-    """A network for one signature. Options are keyword arguments of ``__init__``."""
+    """A network for one signature. Options are keyword arguments of ``__init__``.
+
+    Args:
+        signature: Input and output spaces, given by the process.
+    """
 
     checkpoint_activations: bool | None = None
-    """Compute activations again in the backward pass; None: the network has no such switch."""
+    """Recompute activations in the backward pass; None: the network cannot."""
 
     null_class: bool | None = None
-    """Is there a class for "no label", which label dropout needs? None: nobody has said."""
+    """Whether there is a class for "no label", which label dropout needs; None: unknown."""
 
     takes_level_per_position: bool = False
     """Whether ``log_snr`` may be [B, *shape] (``signature.level_per_position``)."""
@@ -41,7 +45,7 @@ class Denoiser(nn.Module, ABC):
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor: ...
 
     def hidden_weights(self) -> list[nn.Parameter]:
-        """Weights of hidden layers, for optimisers that treat them apart.
+        """Weights of hidden layers, for optimisers that treat them separately.
 
         By default those of linear layers, [out, in], and of convolutions, [out, in, *kernel],
         inside lists of blocks: neither embeddings nor the layers into and out of the network.

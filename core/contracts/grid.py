@@ -1,14 +1,13 @@
-"""Grids: at which times a sampler stops on its way from noise to data.
+"""Grids: the times of a sampler's steps.
 
-A grid of T steps has T + 1 times from t = 1 down to t = 0, both exactly. Where steps are dense the
-sampler is exact and slow; a good grid spends them where the model changes its mind.
+A grid of T steps has T + 1 times from t = 1 (noise) down to t = 0 (data), both exactly. Dense steps
+are accurate and slow; a good grid is dense where the prediction changes most.
 
-How many steps a sampler may take is its own affair (``steps``), and nearly every grid takes them
-all. One that was made for something else, a budget of network calls say, may take fewer; so whoever
-walks a grid counts its times.
+The sampler gives the largest number of steps. Nearly every grid uses all of them; one made for a
+budget of network calls may use fewer, so code that uses a grid counts its times.
 
-A grid may be made from a file, a model's measured loss say. ``made_from`` then says which, since a
-path in a config does not tell what was in the file: samples and measurements record it.
+A grid may be computed from a file, e.g. of a model's measured loss. ``made_from`` returns the file
+and its sha256, which samples and measurements record.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ if TYPE_CHECKING:
 
 
 class Grid(ABC):
-    """Times of a sampler."""
+    """Times of a sampler. Define ``times``."""
 
     @abstractmethod
     def times(self, steps: int, schedule: Schedule) -> Tensor:
-        """[T + 1] float64, falling from 1 to 0; T is ``steps``, or fewer where these suffice."""
+        """[T + 1] float64, falling from 1 to 0; T is ``steps`` or less."""
 
     def made_from(self) -> Mapping[str, str]:
-        """Each file that its times are made from -> its sha256; one without them is refused."""
+        """The files that its times are computed from -> their sha256 (default: none)."""
         return {}
 
     def of_run(self, run: Path) -> Grid:
-        """The grid for the model of a run, in whose folder may be what it is made from."""
+        """The grid for the model of a run, whose folder may contain its files."""
         return self
 
 
 @attrs.frozen
 class EvenGrid(Grid):
-    """t falls evenly: the grid of a sampler that names none."""
+    """Evenly spaced times, the default of every sampler."""
 
     def times(self, steps: int, schedule: Schedule) -> Tensor:
         import torch

@@ -1,8 +1,7 @@
-"""Guidance: a denoiser that is pushed towards what its condition says.
+"""Guidance: a denoiser whose prediction is moved towards its condition.
 
-A guidance wraps a denoiser into another one of the same signature, so every sampler and every
-process can be guided the same way. It costs what it costs: the calls of a sampler are counted as
-calls of the guided network.
+A guidance wraps a denoiser into another one of the same signature, so it applies to every sampler
+and process. Network calls of a sampler are counted as calls of the guided network.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Guidance(ABC):
-    """How a denoiser is guided."""
+    """A guidance method. Define ``__call__``."""
 
     needs_null_label: ClassVar[bool] = True
-    """Does it ask the network for "no label"? Then the model must be trained with label dropout."""
+    """Whether it evaluates the network without a label, which needs label dropout in training."""
 
     def check_process(self, process: Process) -> None:  # noqa: B027  # most serve every process
-        """Refuse a process, bound to its data, that it cannot guide."""
+        """Raise an IncompatibleError for a process, bound to its data, that it cannot guide."""
 
     @abstractmethod
     def __call__(self, denoiser: nn.Module, classes: int | None) -> nn.Module:
-        """The guided network; ``classes`` is how many labels the data have, if any."""
+        """The guided network; ``classes`` is the number of labels of the data, if any."""

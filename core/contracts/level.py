@@ -1,11 +1,11 @@
-"""A noise level: one point of a schedule, as a process sees it.
+"""Noise levels: points of a schedule under a process.
 
-    share        s = sigmoid(lambda)      how much signal is left, in both worlds
-    elbo_weight  rate(t) * price(lambda)  what the ELBO puts on the plain loss at time t
+    share        s = sigmoid(lambda)      the share of the signal
+    elbo_weight  rate(t) * price(lambda)  the weight of the ELBO on the plain loss at time t
 
 In discrete time with T steps the ELBO weighs a step by T * step_price(lambda_t -> lambda_s)
 instead, and ``elbo_weight`` is that number. A level made from lambda alone has no time and no
-rate: both are NaN, so a weighting that answers NaN there depends on the schedule.
+rate: both are NaN, so a weighting that returns NaN there depends on the schedule.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class Level:
-    """Where on the way from data to noise we are; every field broadcasts against x."""
+    """A noise level; every field broadcasts against x.
+
+    Args:
+        t: Time, 0 (data) to 1 (noise).
+        log_snr: lambda(t).
+        rate: -lambda'(t).
+        price: The process's factor of the plain loss per unit of lambda.
+        elbo_weight: The ELBO's weight on the plain loss at t.
+    """
 
     t: Tensor
     log_snr: Tensor
@@ -45,14 +53,14 @@ class Level:
 
     @classmethod
     def of_step(cls, t: Tensor, steps: int, schedule: Schedule, process: Process) -> Level:
-        """The level of time ``t`` = i/T in discrete time, where the ELBO weighs whole steps."""
+        """The level of time ``t`` = i/T in discrete time."""
         level = cls.of(t, schedule, process)
         to = schedule.log_snr(t - 1 / steps)
         return attrs.evolve(level, elbo_weight=steps * process.step_price(level.log_snr, to))
 
     @classmethod
     def at(cls, log_snr: Tensor, process: Process) -> Level:
-        """A level free of any schedule: without time, rate and ELBO weight (NaN)."""
+        """A level without a schedule: time, rate and ELBO weight are NaN."""
         nothing = log_snr * float("nan")
         return cls(nothing, log_snr, nothing, process.price(log_snr), nothing)
 
@@ -62,12 +70,12 @@ class Level:
 
     @property
     def share(self) -> Tensor:
-        """sigmoid(lambda): visible tokens, or the signal's part of the variance."""
+        """sigmoid(lambda): the share of unmasked tokens, or of the signal in the variance."""
         return self.log_snr.sigmoid()
 
     @property
     def noise_share(self) -> Tensor:
-        """1 - share, exact also where the share is nearly one."""
+        """1 - share, accurate for shares near one."""
         return (-self.log_snr).sigmoid()
 
     def over(self, x: Tensor, dtype: torch.dtype | None = None) -> Level:
@@ -90,17 +98,17 @@ class Level:
         return self.over(x)
 
     def select(self, index: Tensor | slice | int) -> Level:
-        """The levels of some of the samples; one level for all stays that."""
+        """The levels of some of the samples; a single level is unchanged."""
         return self._map(lambda value: value[index]) if self.log_snr.ndim else self
 
     def unbind(self) -> list[Level]:
-        """Levels [N] one by one, each a single number; or [N, *D], each [1, *D]."""
+        """Levels [N] as N scalar levels; or [N, *D] as N levels [1, *D]."""
         fields = (self.t, self.log_snr, self.rate, self.price, self.elbo_weight)
         one_by_one = (f.unbind() if f.ndim == 1 else f.split(1) for f in fields)
         return [Level(*values) for values in zip(*one_by_one, strict=True)]
 
     def per_example(self, batch: int = 1) -> Tensor:
-        """lambda as the denoiser takes it: [B], or per position where it differs there."""
+        """lambda as the denoiser's input: [B], or per position if positions differ."""
         lam = self.log_snr
         if not lam.ndim:
             return lam.expand(batch)

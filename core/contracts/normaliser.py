@@ -1,15 +1,14 @@
-"""Normalisers: what the summed losses of a batch are divided by.
+"""Normalisers: the denominator of the summed losses of a batch.
 
-The choice decides what the gradient of a batch is an estimate of: the mean over examples estimates
-the objective without bias; dividing by the units that were asked for (the hidden tokens of a masked
-process) weighs each *unit* of the batch the same, as masked image models do.
+The mean over examples is an unbiased estimate of the objective. Dividing by the number of predicted
+units (masked tokens) gives each *unit* of the batch the same weight, as masked image models do.
 
-Either way the loss is linear in the losses,
+The loss is linear in the losses,
 
     loss = sum_i s_i losses_i,      s_i = d loss / d losses_i,
 
-and the shares s_i depend on the units of the global batch alone, which no network is needed for: a
-batch can be taken in parts, whose gradients add up to its own.
+and the shares s_i depend only on the units of the global batch, so a batch can be processed in
+parts whose gradients add up to its own.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Normaliser(ABC):
-    """What the summed losses of a batch are divided by."""
+    """A reduction of the losses of a batch. Define ``__call__``."""
 
     @abstractmethod
     def __call__(
@@ -36,7 +35,7 @@ class Normaliser(ABC):
         """
 
     def shares(self, units: Tensor, mean_over_ranks: Callable[[Tensor], Tensor]) -> Tensor:
-        """[B] what multiplies the loss of each example in this rank's loss."""
+        """[B] the factor of each example's loss in this rank's loss."""
         import torch
 
         precision = torch.promote_types(torch.get_default_dtype(), torch.float32)
@@ -45,7 +44,7 @@ class Normaliser(ABC):
 
 
 class BatchMean(Normaliser):
-    """The number of examples: nats per example, an unbiased estimate of the objective."""
+    """Mean over examples, in nats: an unbiased estimate of the objective."""
 
     def __call__(
         self, losses: Tensor, units: Tensor, mean_over_ranks: Callable[[Tensor], Tensor]

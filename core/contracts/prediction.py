@@ -1,7 +1,7 @@
-"""What a network's output means.
+"""Predictions: what a process makes of a network's output.
 
-Processes translate raw outputs into one of these two; losses, samplers and guidance read them
-and never see a parametrisation. With a = sqrt(share) and b = sqrt(1 - share), z = a x + b eps.
+Losses, samplers and guidance use these types and do not depend on the parametrisation.
+With a = sqrt(share) and b = sqrt(1 - share), z = a x + b eps.
 """
 
 from __future__ import annotations
@@ -21,11 +21,19 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False, slots=False)  # slots off: cached_property keeps what it computed
 class RealPrediction:
-    """A guess of real-valued data, in whichever form is asked for.
+    """A prediction of real-valued data: ``x``, ``eps``, ``v`` and ``score``.
 
-    The data, the noise or the velocity is given, or more than one of them; each other form is
-    computed once, when first read. Where more than the mean was said, and no gradient is asked for,
-    ``draw`` gives data drawn from what was said of each element, for uniforms [B, *D].
+    At least one of the data, the noise and the velocity is given; each other form is computed once,
+    on first access.
+
+    Args:
+        z: [B, *D] the corrupted data.
+        level: Its level, which broadcasts against z.
+        given_x: The predicted data.
+        given_eps: The predicted noise.
+        given_v: The predicted velocity.
+        draw: Maps uniforms [B, *D] to data drawn from the predicted distribution of each element,
+            if the network predicts more than the mean. No gradient.
     """
 
     z: Tensor
@@ -84,7 +92,7 @@ class RealPrediction:
         return attrs.evolve(self, **forms, draw=drawn)
 
     def is_valid(self) -> Tensor:
-        """[B] is every number that was given finite?"""
+        """[B] whether the given values are finite."""
         given = [one for one in (self.given_x, self.given_eps, self.given_v) if one is not None]
         return sum(given[1:], given[0]).isfinite().flatten(1).all(1)
 
@@ -96,16 +104,16 @@ class RealPrediction:
 
 @attrs.frozen(eq=False)
 class CategoricalPrediction:
-    """A guess of each token: unnormalised log-probabilities [B, *D, V].
+    """A prediction of tokens: unnormalised log-probabilities [B, *D, V].
 
-    Visible tokens are known: whoever reads the prediction takes them from z, never from here.
+    The logits of unmasked positions are not used; their tokens are in z.
     """
 
     logits: Tensor
 
     def is_valid(self) -> Tensor:
-        """[B] are these distributions? Minus infinity forbids a value; one must be left."""
-        return self.logits.amax(-1).isfinite().flatten(1).all(1)  # NaN is the largest of all
+        """[B] whether the logits are distributions; minus infinity excludes a value."""
+        return self.logits.amax(-1).isfinite().flatten(1).all(1)  # NaN is the maximum
 
     def with_known(self, x: Tensor, keep: Tensor) -> CategoricalPrediction:
         """The prediction with all probability on ``x`` where ``keep`` [B, *D] is true."""

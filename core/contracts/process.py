@@ -1,18 +1,18 @@
-"""Noise processes: how data is lost, and what it costs to win it back.
+"""Noise processes: how data is corrupted, and the bound on its likelihood.
 
 A process turns data x into z at a level lambda, and its bound on the negative log-likelihood is
 
     -log p(x)  <=  prior KL + reconstruction + integral of price(lambda) E[plain loss] dlambda.
 
-The *plain loss* is what the network is asked (a squared error, a cross-entropy), elementwise and
-zero where nothing is asked; the *price* is what the bound charges for it. In discrete time a step
-from lambda_t up to lambda_s costs ``step_price`` times the plain loss, and
+The *plain loss* is the network's own error (squared error, cross-entropy), elementwise and zero
+where nothing is predicted; the *price* is its factor in the bound. In discrete time the factor of a
+step from lambda_t up to lambda_s is ``step_price``, and
 
     step_price / (t - s)  ->  rate(t) * price(lambda)      as s -> t.
 
 A process without a price-times-plain form sets price = 1 and puts its whole density into plain.
-Nothing outside a process asks which process it is: samplers ask for ``traits``, networks are
-built from the :class:`Signature`.
+No code depends on a particular process: samplers require ``traits``, networks are built from the
+:class:`Signature`.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ class Step:
     """One step of a sampler, for a batch whose samples may be at different steps."""
 
     index: Tensor  # [B] which interval of the grid
-    level: Level  # where the samples are; these levels broadcast against z, in float64
-    to: Level  # where they go
-    start: Level  # where their path began
-    shared_index: int | None = None  # the interval as a number, where all samples are in the same
-    count: int | None = None  # of how many intervals, beside it
+    level: Level  # before the step; levels broadcast against z, in float64
+    to: Level  # after the step
+    start: Level  # at the start of the trajectory
+    shared_index: int | None = None  # ``index`` as a number, if it is the same for all samples
+    count: int | None = None  # number of intervals, if ``shared_index`` is given
 
     @property
     def number(self) -> int:
-        """The interval all samples are in; known without asking their device."""
+        """The shared index of the interval; reading it does not synchronise with the device."""
         assert self.shared_index is not None, "these samples are at different steps"
         return self.shared_index
 
     @property
     def progress(self) -> float:
-        """The part of the grid's intervals that is done after this step; 1 in the last."""
+        """The fraction of intervals done after this step; 1 in the last."""
         assert self.count is not None, "these samples are at different steps"
         return (self.number + 1) / self.count
 
@@ -85,30 +85,48 @@ class Step:
 
 
 class Absorbing(Protocol):
-    """What the trait ``absorbing`` promises: one state that means *hidden*."""
+    """Protocol of the trait ``absorbing``: one state means *masked*."""
 
     @property
     def mask(self) -> int:
-        """The hidden state."""
+        """The mask state."""
 
 
 @attrs.frozen
 class Process(ABC):
-    """How data becomes noise; see the module's text for the laws it must keep.
+    """A noise process. Seven methods are enough to train and sample.
 
-    A level given to any of its methods is one for all examples, or one per example [B]: a method
-    begins with ``level = level.aligned(x)``, as broadcasting would align [B] with the last
-    dimension of x.
+    ``signature``, ``encode``, ``prior``, ``corrupt``, ``read``, ``plain_loss`` and ``reverse`` are
+    abstract. ``prior_kl`` and ``reconstruction`` add bits/dim, ``step_price`` discrete time, and
+    ``log_likelihood`` exact posteriors.
+
+    A level passed to a method is one for all examples or one per example [B]. A method begins with
+    ``level = level.aligned(x)``, since broadcasting would align [B] with the last dimension of x.
+
+    Example:
+        >>> @attrs.frozen
+        ... class Additive(Process):                     # z = a x + b eps
+        ...     traits = frozenset({"real"})
+        ...     natural_schedule = "cosine"
+        ...     def signature(self):
+        ...         return Signature(self.data.shape, None, None, self.data.classes, True)
+        ...     def corrupt(self, x, level, noise):
+        ...         level = level.aligned(x)
+        ...         eps = noise.normal("noise", x.shape[1:], x.dtype)
+        ...         return level.share.sqrt() * x + level.noise_share.sqrt() * eps
+        ...     def read(self, output, z, level):
+        ...         return RealPrediction(z, level.aligned(z), given_x=output)
+        ...     ...
     """
 
     traits: ClassVar[frozenset[str]] = frozenset()
-    """What samplers may ask for: ``real`` or ``categorical``, ``absorbing``, ..."""
+    """Properties that samplers may require: ``real`` or ``categorical``, ``absorbing``, ..."""
 
     natural_schedule: ClassVar[str]
-    """The schedule used when a config names none."""
+    """Name of the schedule used if a config has none."""
 
     def natural_schedule_options(self) -> Mapping[str, Any]:
-        """Options of that schedule, which may depend on the bound data (default: its own)."""
+        """Options of that schedule, which may depend on the bound data (default: none)."""
         return {}
 
     _data: DataSpec | None = attrs.field(default=None, init=False, repr=False, eq=False)
@@ -128,14 +146,14 @@ class Process(ABC):
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The shape of an example; None of a process that is not bound to data."""
+        """The shape of an example; None if the process is not bound to data."""
         return None if self._data is None else self._data.shape
 
     def check_schedule(self, schedule: Schedule) -> None:  # noqa: B027  # most take any
-        """Raise an IncompatibleError if nothing can be trained or sampled along this schedule."""
+        """Raise an IncompatibleError if the process cannot be used with this schedule."""
 
     def remarks(self, schedule: Schedule) -> tuple[str, ...]:
-        """What is worth knowing before a model of the bound data is trained along this schedule."""
+        """Notes for the user on training the bound data with this schedule."""
         return ()
 
     # -- to train and sample: these seven are enough
@@ -150,7 +168,7 @@ class Process(ABC):
 
     @abstractmethod
     def prior(self, noise: Noise) -> Tensor:
-        """z at the far end, [B, *shape]."""
+        """z at t = 1, [B, *shape]."""
 
     @abstractmethod
     def corrupt(self, x: Tensor, level: Level, noise: Noise) -> Tensor:
@@ -158,7 +176,7 @@ class Process(ABC):
 
     @abstractmethod
     def read(self, output: Tensor, z: Tensor, level: Level) -> Any:
-        """The prediction that the network's output stands for."""
+        """The prediction for a network's output (RealPrediction or CategoricalPrediction)."""
 
     @abstractmethod
     def plain_loss(self, x: Tensor, z: Tensor, prediction: Any, level: Level) -> Tensor:
@@ -185,10 +203,10 @@ class Process(ABC):
         return z
 
     def decode(self, z: Tensor, prediction: Any | None, level: Level, noise: Noise) -> Tensor:
-        """The end of a sampler's path -> integers; ``prediction`` where one was requested.
+        """Integers for the last z of a sampler, with a final prediction if one was requested.
 
-        Default: z itself where it is categorical, else the integer whose encoding is nearest to
-        the predicted x, or to z without a prediction.
+        Default: z itself if it is categorical, else the integer whose encoding is nearest to the
+        predicted x, or to z without a prediction.
         """
         import torch
 
@@ -229,12 +247,12 @@ class Process(ABC):
         return (self.step_price(level.log_snr, to.log_snr) * plain).flatten(1).sum(1)
 
     def log_likelihood(self, z: Tensor, x: Tensor, level: Level) -> Tensor:
-        """[B] log q(z | x) at the level, in nats: exact posteriors are made of it."""
+        """[B] log q(z | x) at the level, in nats, for exact posteriors."""
         raise self._undefined("log_likelihood")
 
     def _undefined(self, method: str) -> IncompatibleError:
         return IncompatibleError(
-            f"process {type(self).__name__} does not define {method}, which this needs"
+            f"process {type(self).__name__} does not define {method}, which is needed here"
         )
 
     # -- hints for samplers
@@ -254,7 +272,7 @@ class Process(ABC):
 
 
 def check_examples(x: Tensor, data: DataSpec) -> None:
-    """Examples handed to a model must be of the form it was bound to; no value is looked at."""
+    """Raise a DataError unless examples have the shape of the data; values are not checked."""
     if not hasattr(x, "shape"):
         raise DataError(f"x is a {type(x).__name__}; allowed: a tensor of integers [B, *shape]")
     if x.shape[1:] == data.shape:
@@ -269,7 +287,7 @@ def check_examples(x: Tensor, data: DataSpec) -> None:
 
 
 def check_range(x: Tensor, levels: Tensor | int) -> None:
-    """Data are integers 0 .. levels-1, never the 0 .. 1 of floating-point pictures.
+    """Raise a DataError unless x are integers 0 .. levels-1 (values on an accelerator pass).
 
     ``levels`` is one number, or one for each position [*D].
     """
@@ -277,11 +295,11 @@ def check_range(x: Tensor, levels: Tensor | int) -> None:
         kind = str(x.dtype).removeprefix("torch.")
         levels = levels if isinstance(levels, int) else int(levels.max())
         raise DataError(
-            f"data are {kind} numbers, and a model takes the integers "
+            f"data are {kind} numbers, but a model takes the integers "
             f"0 to {levels - 1}: floats x of 0 .. 1 become (x * {levels - 1}).round().long()"
         )
     if x.device.type != "cpu" or not x.numel():
-        return  # looking would make an accelerator wait; data sets hand out CPU tensors
+        return  # reading values would synchronise with an accelerator
     if not isinstance(levels, int):
         outside = ((x < 0) | (x >= levels)).flatten(1).any(0).nonzero()[:1]
         for n in outside.flatten().tolist():
@@ -298,11 +316,11 @@ def _range(x: Tensor) -> str:
 
 
 def check_finite(x: Tensor) -> Tensor:
-    """The same values, none of them NaN or infinite: such a one would pass for black or white."""
+    """x, if every value is finite; otherwise an error with the number of bad samples."""
     if not bool(x.isfinite().all()):
         bad = int((~x.isfinite().flatten(1).all(1)).sum())
         raise ElbowroomError(
             f"{bad} of {len(x)} samples have values that are NaN or infinite: the network's "
-            "answers, or the schedule's ends, are not finite"
+            "output or the schedule's ends are not finite"
         )
     return x

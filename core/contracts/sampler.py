@@ -1,10 +1,10 @@
-"""Samplers: from noise back to data.
+"""Samplers: from noise to data.
 
 A sampler is a grid of times and a rule for one step. The grid runs from t = 1 down to t = 0 in at
-most ``steps`` intervals; network calls are counted apart, since a sampler may need fewer calls than
-steps (events of a masked process) or more (Heun's second look).
+most ``steps`` intervals. Network calls are counted separately: a sampler may need fewer calls than
+steps (events of a masked process) or more (Heun's second evaluation).
 
-A path is streamed as :class:`Frame` objects; the last one holds the finished integers.
+A trajectory is streamed as :class:`Frame` objects; the last one has the finished integers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """What a sampler needs of a diffusion model."""
+    """The part of a diffusion model that samplers use."""
 
     @property
     def process(self) -> Process: ...
@@ -49,10 +49,10 @@ class Model(Protocol):
 
 @attrs.frozen(eq=False)
 class Frame:
-    """A moment of a path."""
+    """A point of a trajectory."""
 
     z: Tensor  # [B, *shape] in the process's space
-    step: int  # grid intervals behind us; the sampler's ``steps`` in the last frame
+    step: int  # intervals done; the sampler's ``steps`` in the last frame
     x: Tensor | None = None  # [B, *shape] integers, in the last frame
     calls: Tensor | None = None  # [B] network calls each sample took, in the last frame
 
@@ -75,7 +75,7 @@ def _path_of(model: Model) -> Path | None:
 
 def _a_grid(_: Any, __: Any, value: Any) -> None:
     if not isinstance(value, Grid):
-        raise TypeError(f"grid {value!r} is no elbowroom.Grid; names are for configs")
+        raise TypeError(f"grid {value!r} is not an elbowroom.Grid; names are for configs")
 
 
 def _scale_or_guidance(_: Any, __: Any, value: Any) -> None:
@@ -85,11 +85,15 @@ def _scale_or_guidance(_: Any, __: Any, value: Any) -> None:
 
 @attrs.frozen
 class Sampler(ABC):
-    """A grid and a step rule. ``needs`` is what it asks of a process's traits.
+    """A grid and a step rule. Define ``frames``, or derive from :class:`SteppingSampler`.
 
-    ``guidance`` above 1 pushes samples towards their label, away from what the model says
-    without one (see :mod:`elbowroom.objective.classifier_free`); 1 is the model itself. Instead of
-    the scale of classifier-free guidance it may be another :class:`~elbowroom.Guidance`.
+    ``needs`` are the traits it requires of a process.
+
+    Args:
+        steps: Largest number of steps.
+        grid: Times of the steps.
+        guidance: The scale of classifier-free guidance (1: none; see
+            :mod:`elbowroom.objective.classifier_free`), or a :class:`~elbowroom.Guidance`.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -106,19 +110,19 @@ class Sampler(ABC):
     def frames(
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None
     ) -> Iterator[Frame]:
-        """The path of each sample of ``noise``, from ``z`` or the prior; the last frame has x."""
+        """The trajectory of each sample, from ``z`` or the prior; the last frame has x."""
 
     def sample(self, model: Model, noise: Noise, cond: Tensor | None = None) -> Samples:
-        """The end of the path alone."""
+        """The samples at the end of the trajectory."""
         end = None
         for frame in self.frames(model, noise, cond):
             end = frame
         if end is None or end.x is None or end.calls is None:
-            raise ContractError(f"{type(self).__name__} ended its path without samples")
+            raise ContractError(f"{type(self).__name__} ended without samples")
         return Samples(end.x, end.calls)
 
     def count_steps(self, model: Model) -> int:
-        """How many of its ``steps`` the grid takes."""
+        """Number of steps of its grid, at most ``steps``."""
         return min(self.steps, len(self.grid.times(self.steps, model.schedule)) - 1)
 
     def levels(self, model: Model) -> Level:
@@ -131,12 +135,12 @@ class Sampler(ABC):
 
     @property
     def is_guided(self) -> bool:
-        """Does it ask more of the model than the model itself says?"""
+        """Whether the model is guided."""
         return isinstance(self.guidance, Guidance) or self.guidance != 1
 
     @property
     def needs_null_label(self) -> bool:
-        """Does its guidance ask the model what it says without a label?"""
+        """Whether its guidance evaluates the model without a label."""
         needs = not isinstance(self.guidance, Guidance) or self.guidance.needs_null_label
         return self.is_guided and needs
 
@@ -152,7 +156,7 @@ class Sampler(ABC):
         return Trajectory(model, noise, cond, self)
 
     def finish(self, path: Trajectory, z: Tensor, levels: Level) -> Frame:
-        """The last frame: z decoded, with one more look at the samples that need it."""
+        """The last frame: z decoded, with a final prediction for the samples that need it."""
         process = path.process
         rows = process.needs_final_prediction(z).nonzero().squeeze(1)
         last = rows.new_full((len(z),), len(levels.log_snr) - 1, device=levels.log_snr.device)
@@ -169,17 +173,25 @@ class Sampler(ABC):
         return Frame(z, self.steps, x, path.calls)
 
     def final_prediction(self, prediction: Any, noise: Noise) -> Any:
-        """What is decoded of the last look: the prediction, unless a sampler makes more of it."""
+        """The prediction to decode, given the final one (default: itself)."""
         return prediction
 
 
 @attrs.frozen
 class SteppingSampler(Sampler):
-    """A sampler whose batch walks the grid together: give the rule for one step."""
+    """A sampler whose batch shares the steps of the grid. Define ``advance``.
+
+    Example:
+        >>> @attrs.frozen
+        ... class Ancestral(SteppingSampler):
+        ...     def advance(self, path, z, step):
+        ...         noise = path.noise.at(step.number)
+        ...         return path.process.reverse(z, path.predict(z, step.level), step, noise)
+    """
 
     @abstractmethod
     def advance(self, path: Trajectory, z: Tensor, step: Step) -> Tensor:
-        """z at ``step.to``, from z at ``step.level``; ask the network through ``path.predict``."""
+        """z at ``step.to``, from z at ``step.level``; ``path.predict`` evaluates the network."""
 
     def frames(
         self, model: Model, noise: Noise, cond: Tensor | None = None, z: Tensor | None = None

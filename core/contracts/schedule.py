@@ -1,11 +1,11 @@
 """Schedules: how the log signal-to-noise ratio falls with time.
 
-A schedule is only a map t -> lambda(t), from t = 0 (data) to t = 1 (noise), strictly falling.
-Everything else follows from it: the rate -lambda'(t) by forward-mode differentiation, the
-inverse t(lambda) by bisection. A schedule with a closed form for either may give it; the
-conformance kit checks that the two agree.
+A schedule is a map t -> lambda(t), strictly falling from t = 0 (data) to t = 1 (noise). The rest is
+derived from it: the rate -lambda'(t) by forward-mode differentiation, the
+inverse t(lambda) by bisection. A schedule may override either with a closed form; the conformance
+kit checks that they agree.
 
-Any schedule serves any process: a process reads lambda, never t.
+Every schedule works with every process, since a process depends on lambda, never on t.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ _BISECTIONS = 60  # halves [0, 1] below the spacing of float64
 
 
 class Schedule(ABC):
-    """A strictly falling log-SNR. Give ``log_snr``; the rest follows."""
+    """A strictly falling log-SNR. Define ``log_snr``.
+
+    Example:
+        >>> class Linear(Schedule):
+        ...     def log_snr(self, t):
+        ...         return 10 - 20 * t
+    """
 
     @abstractmethod
     def log_snr(self, t: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Sections: what a plugin adds to the config.
+"""Sections that plugins add to the config.
 
 A section is an attrs class. Its fields are its options, with defaults and validators; it is read by
 the same strict reader as the sections of core.
@@ -15,4 +15,4 @@ from __future__ import annotations
 
 
 class Section:
-    """A section of the config: derive an attrs class from it."""
+    """Base of a config section: derive an attrs class from it."""

@@ -1,7 +1,7 @@
-"""Time samplers: at which times an objective is looked at.
+"""Time samplers: the distribution of training times.
 
-A time sampler maps uniforms to times with a known density; dividing by the density keeps the
-estimator unbiased for the same objective whichever sampler is chosen. Only its variance changes.
+A time sampler draws times with a known density. The objective divides by the density, so every time
+sampler estimates the same objective without bias; only the variance differs.
 
 Stratified uniforms u_i = (u_0 + i/B) mod 1 cover the global batch evenly, with one u_0 per step.
 """
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class TimeSampler(ABC):
-    """Draws times with their density."""
+    """A distribution of training times. Define ``draw``."""
 
     @abstractmethod
     def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
         """(t, density), each [B] float64, for the samples of ``noise``."""
 
     def prepare(self, plain_weight: Callable[[Tensor], Tensor]) -> TimeSampler:
-        """A form that knows the weight on the plain loss at each t (default: itself)."""
+        """The sampler for this weight on the plain loss at t (default: itself)."""
         return self
 
 

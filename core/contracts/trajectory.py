@@ -1,12 +1,10 @@
-"""A sampler's path: what stays the same from noise to data.
+"""Trajectories: the model, condition and noise of a batch of samples, and its network calls.
 
-The model, the condition and the noise of each sample do not change along a path; a path also
-counts the network calls each sample took. Samples of one batch may be at different steps, so
-everything can be asked for some rows only.
+Samples of one batch may be at different steps, so every method accepts some of the rows.
 
-A path also watches for predictions that are not finite, of which no sample may come: on a CPU it
-stops at once; on an accelerator, where asking would make it wait, it notes where the first of each
-sample was and stops at the end (:meth:`Path.check`).
+A trajectory also detects non-finite predictions: on a CPU it raises immediately; on an accelerator,
+to avoid a synchronisation, it records the first one of each sample and raises at the end
+(:meth:`Trajectory.check`).
 """
 
 from __future__ import annotations
@@ -33,20 +31,19 @@ _Memory = dict[tuple[str, tuple[int, ...], "torch.dtype | None"], "Tensor"]
 
 @attrs.frozen(eq=False)
 class PathNoise(Noise):
-    """Noise whose uniforms are computed once for the whole batch, then looked up by row.
+    """Noise that caches the uniforms of its own step for the whole batch.
 
-    A process asks at every event for the numbers that a token keeps for its whole path; asking
-    twice gives the same answer anyway, this only makes it cheap. At another step it is as
-    forgetful as any noise, since those numbers are used once.
+    A process needs the uniforms of each token at every event of a trajectory. Noise of another
+    step is not cached, since it is used once.
     """
 
-    _whole: PathNoise | None = None  # of which this is a part; None: it is the whole
-    _rows: Tensor | None = None  # which part
+    _whole: PathNoise | None = None  # the noise of the whole batch; None: this one
+    _rows: Tensor | None = None  # rows of the whole batch
     _memory: _Memory = attrs.field(factory=dict)
 
     @classmethod
     def remembering(cls, noise: Noise) -> PathNoise:
-        """The same numbers, remembered."""
+        """The same noise with a cache."""
         return cls(noise.seed, noise.positions, noise.total, noise.step)
 
     def at(self, step: int | Tensor) -> Noise:
@@ -54,7 +51,7 @@ class PathNoise(Noise):
         return Noise(self.seed, self.positions, self.total, step)
 
     def select(self, index: Tensor | slice) -> Noise:
-        """The source of some of the samples; it asks the whole, which remembers."""
+        """The noise of some of the samples, from the cache of the whole batch."""
         import torch
 
         rows = torch.arange(len(self), device=self.device) if self._rows is None else self._rows
@@ -67,9 +64,9 @@ class PathNoise(Noise):
     def uniform(
         self, label: str, shape: Sequence[int] = (), dtype: torch.dtype | None = None
     ) -> Tensor:
-        """As :meth:`Noise.uniform`; do not write into the answer."""
+        """As :meth:`Noise.uniform`; do not modify the result."""
         if self._whole is not None:
-            assert self._rows is not None, "a part knows its rows"
+            assert self._rows is not None, "a part has rows"
             return self._whole.uniform(label, shape, dtype)[self._rows]
         key = (label, tuple(shape), dtype)
         if key not in self._memory:
@@ -91,11 +88,18 @@ class Given:
 
 
 class NonFinitePredictionError(ElbowroomError):
-    """What a network said on the way of a sample is no prediction."""
+    """A network's prediction during sampling is not finite."""
 
 
 class Trajectory:
-    """The way of a batch of samples through a model, by a sampler."""
+    """A batch of samples on the way from noise to data.
+
+    Args:
+        model: The model, guided if the sampler is.
+        noise: One stream per sample.
+        cond: [B] labels, or None.
+        by: The sampler, for error messages.
+    """
 
     def __init__(self, model: Model, noise: Noise, cond: Tensor | None, by: Sampler) -> None:
         import torch
@@ -106,10 +110,10 @@ class Trajectory:
         self.cond = cond
         self.given: Given | None = getattr(model, "known", None)
         self.calls = torch.zeros(len(noise), dtype=torch.int64, device=noise.device)  # [B]
-        self.first: Tensor  # [B, *D] where it began
+        self.first: Tensor  # [B, *D] the first z
         self._by = by
-        # of the first unsound prediction: the network call (0: there was none) and lambda
-        self._unsound = torch.zeros(len(noise), 2, dtype=torch.float64, device=noise.device)
+        # network call (0: none) and lambda of the first invalid prediction
+        self._invalid = torch.zeros(len(noise), 2, dtype=torch.float64, device=noise.device)
 
     def start(self, z: Tensor | None = None) -> Tensor:
         """Where the path begins: at ``z``, or at the process's prior; given tokens unmasked."""
@@ -121,7 +125,7 @@ class Trajectory:
         return self.first
 
     def shared_step(self, levels: Sequence[Level], index: int) -> Step:
-        """Interval ``index`` of a grid for all samples: its levels are single numbers."""
+        """Interval ``index`` of a grid for all samples; its levels are scalars."""
         rows = self.calls.new_full(self.calls.shape, index)
         return Step(rows, levels[index], levels[index + 1], levels[0], index, len(levels) - 1)
 
@@ -136,7 +140,13 @@ class Trajectory:
         )
 
     def predict(self, z: Tensor, level: Level, rows: Tensor | None = None) -> Any:
-        """What the model says of the samples z [B, *D] in ``rows``, counted as a call for each."""
+        """The model's prediction at z [B, *D], counted as a network call of each sample.
+
+        Args:
+            z: The samples, or those of ``rows``.
+            level: Their level.
+            rows: [K] indices of the samples in the batch; None: all.
+        """
         import torch
 
         cond = self.cond
@@ -172,48 +182,48 @@ class Trajectory:
         log_snr = torch.where(given.keep, given.clean.log_snr.to(level.log_snr), level.log_snr)
         return torch.where(given.keep, clean.to(z.dtype), z), Level.at(log_snr, self.process)
 
-    def _watch(self, z: Tensor, sound: Tensor, level: Level, rows: Tensor | None = None) -> None:
+    def _watch(self, z: Tensor, valid: Tensor, level: Level, rows: Tensor | None = None) -> None:
         """Note where z or what was said of it is not finite, if nothing was noted before."""
         import torch
 
         if z.is_floating_point():
-            sound = sound & z.isfinite().flatten(1).all(1)
+            valid = valid & z.isfinite().flatten(1).all(1)
         on_cpu = z.device.type == "cpu"
-        if on_cpu and bool(sound.all()):
+        if on_cpu and bool(valid.all()):
             return
         everyone = slice(None) if rows is None else rows
         lam = level.over(z, torch.float64).log_snr
         lam = lam.flatten(1)[:, 0].expand(len(z)) if lam.ndim else lam.expand(len(z))
         now = torch.stack((self.calls[everyone].double(), lam), 1)  # [B, 2]
-        before = self._unsound[everyone]
-        good = sound | (before[:, 0] > 0)
-        self._unsound[everyone] = torch.where(good[:, None], before, now)
+        before = self._invalid[everyone]
+        good = valid | (before[:, 0] > 0)
+        self._invalid[everyone] = torch.where(good[:, None], before, now)
         if on_cpu:
             self.check()
 
     def end(self, z: Tensor, level: Level) -> None:
-        """The path has come to z [B, *D]: check all of it."""
+        """Check the whole trajectory, which ends at z [B, *D]."""
         self._watch(z, self.calls >= 0, level)
         if z.device.type != "cpu":
             self.check()
 
     def check(self) -> None:
-        """Stop if a prediction was not finite; an accelerator is waited for."""
-        unsound = self._unsound.cpu()
-        found = unsound[:, 0].nonzero().flatten().tolist()
+        """Raise if a prediction was not finite; synchronises with an accelerator."""
+        invalid = self._invalid.cpu()
+        found = invalid[:, 0].nonzero().flatten().tolist()
         if not found:
             return
-        row = min(found, key=lambda one: float(unsound[one, 1]))  # the noisiest
-        call, lam = unsound[row].tolist()
+        row = min(found, key=lambda one: float(invalid[one, 1]))  # the noisiest
+        call, lam = invalid[row].tolist()
         raise NonFinitePredictionError(
             f"sampler {type(self._by).__name__}, {self._place(lam)}: the network's prediction is "
             f"not finite (sample {int(self.noise.positions[row])}, at its network call {call:.0f}; "
-            f"{len(found)} of {len(unsound)} samples). Nothing can be drawn from it: look at the "
-            "weights, the precision, and guidance if it is used"
+            f"{len(found)} of {len(invalid)} samples). Check the weights, "
+            "the precision, and the guidance if used"
         )
 
     def _place(self, log_snr: float) -> str:
-        """Where on the sampler's grid a level is, in words."""
+        """The position of a level on the sampler's grid, as text."""
         import torch
 
         levels = self._by.levels(self.model)
@@ -222,14 +232,16 @@ class Trajectory:
         (index,) = levels.log_snr.cpu().isclose(lam, 1e-6, 1e-6).nonzero(as_tuple=True)
         steps = len(levels.log_snr) - 1
         if not len(index):
-            return at  # it has no grid, or looked between its levels
+            return at  # no grid, or between its levels
         return (
-            f"step {int(index[0]) + 1} of {steps} ({at})" if index[0] < steps else "the last look"
+            f"step {int(index[0]) + 1} of {steps} ({at})"
+            if index[0] < steps
+            else "the final prediction"
         )
 
 
 def level_precision(z: Tensor) -> torch.dtype:
-    """The precision of levels beside z: its own, or float64 beside integers, which have none."""
+    """The precision of levels used with z: its dtype, or float64 for integers."""
     import torch
 
     return z.dtype if z.is_floating_point() else torch.float64

@@ -1,4 +1,4 @@
-"""Weightings: what an objective multiplies the ELBO's own weight by.
+"""Weightings: the factor w of an objective on the weight of the ELBO.
 
 The training loss of one example at a time t drawn with density p(t) is, for every process,
 
@@ -6,9 +6,9 @@ The training loss of one example at a time t drawn with density p(t) is, for eve
 
 and w = 1 is the ELBO. Theorem 2 of Shi & Titsias: the objective is a weighted sum of improved
 variational bounds if and only if w is non-negative and does not fall with t. The certificate
-(:mod:`elbowroom.plugins.paper.certificate`) says whether it is one.
+(:mod:`elbowroom.plugins.paper.certificate`) checks this.
 
-A weighting that reads only ``level.log_snr`` means the same under every schedule.
+A weighting that depends only on ``level.log_snr`` is the same function under every schedule.
 """
 
 from __future__ import annotations
@@ -29,14 +29,20 @@ if TYPE_CHECKING:
 
 
 class Weighting(ABC):
-    """w as a function of the level. Give ``__call__``; the rest follows."""
+    """w as a function of the level. Define ``__call__``.
+
+    Example:
+        >>> class Sigmoid(Weighting):
+        ...     def __call__(self, level):
+        ...         return (-level.log_snr).sigmoid()
+    """
 
     @abstractmethod
     def __call__(self, level: Level) -> Tensor:
         """w at the level; NaN at a level without a schedule if it depends on one."""
 
     def plain_weight(self, level: Level) -> Tensor:
-        """w * elbo_weight: what multiplies the plain loss. Override where it is simpler."""
+        """w * elbo_weight, the factor of the plain loss. Override if it is simpler."""
         return self(level) * level.elbo_weight
 
     def penalty(self, level: Level) -> Tensor | float:
@@ -44,22 +50,19 @@ class Weighting(ABC):
         return 0.0
 
     def over_positions(self, shape: tuple[int, ...]) -> Tensor | None:
-        """What each position of an example counts: broadcasts to ``shape``; None: all the same.
-
-        None is negative, and their mean is 1, so that w alone says how large a loss is.
-        """
+        """Non-negative weights of positions, of mean 1, broadcast to ``shape``; None: uniform."""
         return None
 
     def prepare(self, schedule: Schedule, process: Process, steps: int | None = None) -> Weighting:
-        """A form ready for use under this schedule and process (default: itself).
+        """The weighting for this schedule and process (default: itself).
 
-        With ``steps`` time is discrete: w is asked at i/steps alone (``Level.of_step``).
+        With ``steps`` time is discrete: w is evaluated at i/steps only (``Level.of_step``).
         """
         return self
 
 
 def check_submodules(weighting: Weighting) -> None:
-    """Refuse one that learns inside one that is no module: nothing would train or save it."""
+    """Refuse a trainable weighting inside one that is not a module: it would not be trained."""
     from torch import nn
 
     inside = weighting.modules() if isinstance(weighting, nn.Module) else ()

@@ -394,7 +394,7 @@ def test_a_path_that_ends_wrongly_is_told(sampler, words):
 def test_a_sampler_asked_alone_gives_samples_or_an_error(sampler):
     """Without a run around it nobody looks closely, but a path must end with samples."""
     model = build_model(build_parts(load_config(tiny_config(), {"sampler": sampler})))
-    with pytest.raises(ContractError, match="ended its path without samples"):
+    with pytest.raises(ContractError, match="ended without samples"):
         sampler.sample(model, Noise.of(0, 2), torch.zeros(2, dtype=torch.int64))
 
 

@@ -243,7 +243,7 @@ def test_a_read_only_folder_is_an_error_at_start(tmp_path):
 def test_too_small_a_disk_is_an_error_at_start(tmp_path, monkeypatch):
     """Said before any training, with what is needed and what there is."""
     usage = type("Usage", (), {"free": 100})
-    monkeypatch.setattr("elbowroom.runs.checkpoint.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("elbowroom.plugins.training.disk_space.shutil.disk_usage", lambda _: usage)
     with pytest.raises(CheckpointError, match=r"a checkpoint takes .*KiB, and 100 bytes are free"):
         train(tiny_config(), tmp_path / "run", without=QUIET)
 
