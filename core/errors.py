@@ -1,7 +1,7 @@
-"""Errors meant for people: one sentence that names the culprit and lists the choices.
+"""Errors that a user can fix: a wrong name, a bad value, a damaged file.
 
-Anything raised as an :class:`ElbowroomError` is the user's to mend (a wrong name, a bad
-value, a broken file); the command line prints it without a traceback and exits with 2.
+The message names the cause and lists the choices. The command line prints it without a traceback
+and exits with 2.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import ClassVar
 
 
 class ElbowroomError(Exception):
-    """Something the user can mend; its message says what and how."""
+    """Base of all errors that a user can fix."""
 
     exit_code: ClassVar[int] = 2
-    """What the command line ends with."""
+    """Exit code of the command line."""
 
 
 class ConfigError(ElbowroomError):
-    """A config, an override or a SPEC that cannot be understood."""
+    """A config, an override or a SPEC that cannot be read."""
 
 
 class PluginError(ElbowroomError):
@@ -32,11 +32,11 @@ class IncompatibleError(ElbowroomError):
 
 
 class DataError(ElbowroomError, ValueError):
-    """Examples that are not what a model was made for."""
+    """Examples of another form than the model's data."""
 
 
 class ContractError(ElbowroomError):
-    """A component whose answer breaks its contract; the message names it and the rule."""
+    """A component whose result violates its contract; the message names it and the rule."""
 
 
 def require_package(package: str, purpose: str, extra: str) -> None:
@@ -48,7 +48,7 @@ def require_package(package: str, purpose: str, extra: str) -> None:
 
 
 def is_allocation_failure(error: BaseException) -> bool:
-    """Whether Python, torch or numpy could not allocate memory, or a size exceeds 64 bits."""
+    """Whether an error means that memory could not be allocated, or a size exceeds 64 bits."""
     words = str(error).partition("\n")[0].lower()
     signs = ("allocate memory", "out of memory", "not enough memory", "overflow", "too large")
     return isinstance(error, MemoryError | OverflowError) or (
@@ -58,6 +58,6 @@ def is_allocation_failure(error: BaseException) -> bool:
 
 
 def did_you_mean(given: str, choices: Iterable[str]) -> str:
-    """`` (did you mean 'gaussian'?)`` for the nearest choice, or nothing."""
+    """`` (did you mean 'gaussian'?)`` for the nearest choice, or an empty text."""
     near = difflib.get_close_matches(given, list(choices), n=1, cutoff=0.6)
     return f" (did you mean {near[0]!r}?)" if near else ""

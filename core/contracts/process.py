@@ -45,7 +45,7 @@ class Signature:
     in_states: int | None
     out_states: int | None
     classes: int | None
-    needs_level: bool  # must the network be told lambda?
+    needs_level: bool  # whether lambda is an input of the network
     level_per_position: bool = False  # log_snr is [B, *shape], not [B]
     text: bool = False  # windows of a text: the same token may be at any position
     # number of values of each position, where they differ: a value's meaning is its position's

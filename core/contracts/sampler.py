@@ -145,7 +145,7 @@ class Sampler(ABC):
         return self.is_guided and needs
 
     def path(self, model: Model, noise: Noise, cond: Tensor | None) -> Trajectory:
-        """What stays the same from noise to data, guidance included."""
+        """The trajectory of a batch, its model guided if ``guidance`` is set."""
         if _path_of(model) is not None and not self.along_paths:
             raise IncompatibleError(
                 f"sampler {type(self).__name__} cannot follow objective.path "

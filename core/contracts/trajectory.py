@@ -136,7 +136,7 @@ class Trajectory:
             index.to(z.device),
             levels.select(index).over(z),
             levels.select(index + 1).over(z),
-            levels.unbind()[0],  # one for all: it broadcasts as it is
+            levels.unbind()[0],  # a scalar
         )
 
     def predict(self, z: Tensor, level: Level, rows: Tensor | None = None) -> Any:
@@ -157,7 +157,7 @@ class Trajectory:
             cond = None if cond is None else cond[rows]
         with torch.no_grad():
             prediction = self._predict(z, level.over(z, level_precision(z)), cond, rows)
-            if hasattr(prediction, "is_valid"):  # a process's own kind of prediction need not say
+            if hasattr(prediction, "is_valid"):  # optional for a process's own type
                 self._watch(z, prediction.is_valid(), level, rows)
         return prediction
 
@@ -183,7 +183,7 @@ class Trajectory:
         return torch.where(given.keep, clean.to(z.dtype), z), Level.at(log_snr, self.process)
 
     def _watch(self, z: Tensor, valid: Tensor, level: Level, rows: Tensor | None = None) -> None:
-        """Note where z or what was said of it is not finite, if nothing was noted before."""
+        """Record where z or its prediction is not finite, for samples without a record."""
         import torch
 
         if z.is_floating_point():

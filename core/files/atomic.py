@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all."""
+"""Atomic writes of files and folders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import ElbowroomError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """As :func:`replace_file`; what goes wrong is told as our error."""
+    """As :func:`replace_file`; an OSError becomes an ElbowroomError."""
     try:
         replace_file(path, content)
     except OSError as error:
@@ -21,7 +21,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write aside, make sure it is on disk, then rename: at any moment the old file or the new."""
+    """Replace a file atomically: write a temporary file, flush it to disk, rename it."""
     aside = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
         write_forced(aside, content)
@@ -34,10 +34,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill, which gets its name ``path`` when that went well.
+    """A temporary folder to fill, flushed to disk and renamed to ``path`` on success.
 
-    It is forced to disk first. The folder around it must be there, and an empty folder of its name
-    gives way. What a killed process leaves is called ``.NAME.partial-...``: see :func:`sweep`.
+    Its parent must exist; an empty folder at ``path`` is replaced. A killed process leaves
+    ``.NAME.partial-...``: see :func:`remove_leftovers`.
     """
     aside = path.with_name(f".{path.name}.partial-{uuid4().hex}")
     try:
@@ -45,7 +45,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         yield aside
         for written in (*aside.rglob("*"), aside):
             flush_to_disk(written)
-        with suppress(OSError):  # there is none, or it is not empty
+        with suppress(OSError):  # missing, or not empty
             path.rmdir()
         aside.rename(path)
     except BaseException:
@@ -55,25 +55,25 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def apply_default_mode(folder: Path) -> None:
-    """Whoever may read one file of ``folder`` may read all of them."""
+    """Give all files of ``folder`` the mode of a new file."""
     new = folder / f".mode-{uuid4().hex}"
     new.touch()
     mode = new.stat().st_mode
     new.unlink()
     for path in folder.rglob("*"):
-        if path.is_file() and not path.is_symlink():  # what a link leads to is not of the folder
+        if path.is_file() and not path.is_symlink():
             path.chmod(mode)
 
 
 def remove_folder(path: Path) -> None:
-    """First the name that means "whole", then the rest: a kill in between leaves no half."""
+    """Rename a folder, then delete it, so that a kill leaves no incomplete folder at ``path``."""
     aside = path.with_name(f".{path.name}.partial-{uuid4().hex}")
     path.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)
 
 
 def remove_leftovers(folder: Path, names: str) -> None:
-    """Remove what killed processes left in ``folder`` under names like ``.step-*``."""
+    """Remove files and folders in ``folder`` that match ``names``, such as ``.step-*``."""
     for left in folder.glob(names):
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
@@ -82,7 +82,7 @@ def remove_leftovers(folder: Path, names: str) -> None:
 
 
 def write_forced(path: Path, content: bytes) -> None:
-    """Write a file and force it to disk."""
+    """Write a file and flush it to disk."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -90,9 +90,9 @@ def write_forced(path: Path, content: bytes) -> None:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Make the system write to disk what it holds of a file or folder."""
+    """Flush a file or folder to disk."""
     if os.name != "posix" and path.is_dir():
-        return  # only there can a folder be opened
+        return  # folders cannot be opened
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

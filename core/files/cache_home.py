@@ -1,4 +1,4 @@
-"""Where what can be made again is kept between runs."""
+"""The folder of caches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """``$ELBOWROOM_CACHE``, or the user's usual folder for caches."""
+    """``$ELBOWROOM_CACHE``, or the user's cache folder."""
     if root := os.environ.get("ELBOWROOM_CACHE"):
         return Path(root).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "elbowroom"

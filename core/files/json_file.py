@@ -1,8 +1,4 @@
-"""JSON out of files that anything may have happened to.
-
-A file can be gone, a folder, cut short, not UTF-8, nested without end, or of another form than it
-was written in. Whatever it is, the answer is a value or one sentence.
-"""
+"""JSON files, which may be missing or damaged: the result is a value or a one-line error."""
 
 from __future__ import annotations
 
@@ -16,11 +12,11 @@ from ..errors import ElbowroomError
 
 
 class JSONFileError(ElbowroomError):
-    """A file without the JSON that should be in it."""
+    """A JSON file that cannot be read."""
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value in ``text``; whatever keeps it from being read is a ValueError."""
+    """The value in ``text``; every failure is a ValueError."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -28,7 +24,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a file, or one sentence saying why it cannot be had."""
+    """The value in a file; every failure is a JSONFileError."""
     try:
         return parse_json(path.read_bytes())
     except OSError as error:
@@ -38,7 +34,7 @@ def read_json(path: Path) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """Plain data that strict JSON can say: NaN and infinities become None."""
+    """The value for strict JSON: NaN and infinities become None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -49,10 +45,10 @@ def finite(value: Any) -> Any:
 
 
 def is_count(value: Any) -> bool:
-    """Is it a whole number from 0 on? (``True`` is none.)"""
+    """Whether a value is a non-negative integer, not a boolean."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def is_number(value: Any) -> bool:
-    """Is it a number? (``True`` is none.)"""
+    """Whether a value is a number, not a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Locks: one process at a time. A lock goes with its process, however that ends."""
+"""Locks between processes. A lock is released when its process ends."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _TICK = 0.1  # seconds between attempts
 
 
 class LockedError(ElbowroomError):
-    """Another process is at work in a folder."""
+    """Another process holds the lock of a folder."""
 
 
 @contextmanager
 def locked(folder: Path, doing: str, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a folder, which is made if need be; wait ``patience`` seconds for it."""
+    """Hold the lock of a folder, created if missing; wait at most ``patience`` seconds."""
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if (folder / LOCK).is_symlink() or (folder / LOCK).is_fifo():  # a stranger's, perhaps
-                raise ElbowroomError(f"{folder / LOCK} is no plain file: take it away")
+            if (folder / LOCK).is_symlink() or (folder / LOCK).is_fifo():
+                raise ElbowroomError(f"{folder / LOCK} is not a regular file. Remove it.")
             file = stack.enter_context((folder / LOCK).open("a"))
         except OSError as error:
             raise ElbowroomError(f"cannot write to {folder}: {error.strerror}") from error
@@ -37,9 +37,10 @@ def locked(folder: Path, doing: str, patience: float = 0.0) -> Iterator[None]:
 
 
 def take_lock(file: IO[str], patience: float = 0.0) -> bool | None:
-    """Take the lock of an open file, waiting ``patience`` seconds; False: another process has it.
+    """Take the lock of an open file, waiting at most ``patience`` seconds.
 
-    None: the system or the disk has no locks.
+    Returns:
+        False if another process has it, None if the system or the disk has no locks.
     """
     end = time.monotonic() + patience
     while (taken := _taken(file)) is False and time.monotonic() < end:

@@ -21,7 +21,7 @@ from ..errors import ElbowroomError
 
 @attrs.frozen
 class ClassifierFree(Guidance):
-    """``scale`` times as far from no label as the label leads by itself."""
+    """Classifier-free guidance with a constant scale."""
 
     scale: float = attrs.field(default=2.0, validator=attrs.validators.ge(0))
 
@@ -30,7 +30,7 @@ class ClassifierFree(Guidance):
 
 
 class Guided(nn.Module):
-    """A denoiser that exaggerates what the label says. Both answers come from one call."""
+    """A guided denoiser. One call evaluates the network with and without the label."""
 
     def __init__(self, denoiser: nn.Module, classes: int | None, scale: float) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Guided(nn.Module):
         self.scale = scale
 
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
-        """As the denoiser's; a sample whose label is the null label is not guided."""
+        """The denoiser's output; a sample with the null label is not guided."""
         if cond is None:
             raise ElbowroomError(
                 f"guidance {self.scale:g} needs a label for each sample: give labels, or set "
@@ -56,13 +56,13 @@ class Guided(nn.Module):
             output: Tensor = self.denoiser(torch.cat([z, z]), level, both)
         except IndexError as error:
             raise ElbowroomError(
-                f"guidance {self.scale:g} asks the network for the label {self.null_label}, 'no "
-                f"label', and it failed ({error}): train with label dropout and a network that has "
-                "that label, or set guidance to 1"
+                f"guidance {self.scale:g} evaluates the network with the label {self.null_label}, "
+                f"'no label', which failed ({error}): train with label dropout and a network that "
+                "has that label, or set guidance to 1"
             ) from error
         labelled, free = output.chunk(2)
         return torch.lerp(free, labelled, self.weight(labelled, log_snr))
 
     def weight(self, output: Tensor, log_snr: Tensor | None) -> Tensor | float:
-        """How far from *free* to *labelled*, broadcast over the output [B, ...]."""
+        """The weight of the labelled output, broadcast over the output [B, ...]."""
         return self.scale

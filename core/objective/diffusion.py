@@ -1,6 +1,6 @@
-"""A diffusion model: a network, what is asked of it, and how samples are drawn.
+"""A diffusion model: a network, its objective and its sampler.
 
-This is what ``assemble`` returns and what data parallelism wraps whole: ``forward`` is the loss.
+``assemble`` returns it, and data parallelism wraps it as a whole: ``forward`` is the loss.
 """
 
 from __future__ import annotations
@@ -39,7 +39,18 @@ class Denoised:
 
 
 class Diffusion(nn.Module):
-    """Process, schedule, objective, network and sampler, fitted to each other."""
+    """A diffusion model.
+
+    Args:
+        objective: Process, schedule, weighting and times.
+        denoiser: A network (z, log_snr, cond) -> output of the process's signature.
+        sampler: Needed to draw samples.
+
+    Example:
+        >>> losses = model(x, y)        # integers x [B, *D], labels y [B]
+        >>> losses.loss.backward()
+        >>> drawn = model.sample(Noise.of(seed=0, batch=16)).x
+    """
 
     def __init__(
         self, objective: Objective, denoiser: nn.Module, sampler: Sampler | None = None
@@ -48,8 +59,10 @@ class Diffusion(nn.Module):
         self.objective = objective
         self.denoiser = denoiser
         self.sampler = sampler
-        self.trained_range: tuple[float, float] | None = None  # None: its own schedule's
-        learned = {  # what they learn is trained and saved with the rest
+        self.trained_range: tuple[float, float] | None = (
+            None  # log-SNRs; None: those of its schedule
+        )
+        learned = {  # trained and saved with the network
             "weighting": objective.weighting,
             "times": objective.times,
         }
@@ -79,12 +92,12 @@ class Diffusion(nn.Module):
 
     @property
     def adaptive(self) -> list[Adaptive]:
-        """The parts of its objective that learn from losses, also those inside others."""
+        """The adaptive components of its objective, nested ones included."""
         parts = (self.objective.weighting, self.objective.times)
         return [inner for part in parts for inner in adaptive_parts(part)]
 
     def predict(self, z: Tensor, level: Level, cond: Tensor | None = None) -> Any:
-        """What the network says at z [B, *D], as the process reads it."""
+        """The prediction at z [B, *D]: RealPrediction or CategoricalPrediction."""
         seen = self.process.network_input(z, level)
         log_snr = level.per_example(len(z)).to(torch.float32)
         if log_snr.ndim > 1 and not self.level_per_position:
@@ -93,12 +106,12 @@ class Diffusion(nn.Module):
         return self.process.read(output, z, level)
 
     def encode(self, x: Tensor) -> Tensor:
-        """Integers x [B, *D] of the data's form -> the process's own space; all else is refused."""
+        """Integers x [B, *D] in the process's own space; other shapes raise a DataError."""
         check_examples(x, self.process.data)
         return self.process.encode(x)
 
     def guided(self, guidance: float | Guidance) -> Diffusion:
-        """The same model, its denoiser guided; nothing is copied."""
+        """The same model with a guided denoiser. Nothing is copied."""
         way = guidance if isinstance(guidance, Guidance) else ClassifierFree(guidance)
         way.check_process(self.process)
         network = way(self.denoiser, self.process.signature().classes)
@@ -112,9 +125,14 @@ class Diffusion(nn.Module):
         mean_over_ranks: Callable[[Tensor], Tensor] = lambda value: value,
         shares: Tensor | None = None,
     ) -> Losses:
-        """The losses of integers x [B, *D]; with ``shares`` of a part of a batch.
+        """The losses of a batch.
 
-        Without ``noise`` it is drawn by torch's own generator: ``torch.manual_seed`` decides.
+        Args:
+            x: [B, *D] integers of the data.
+            cond: [B] labels, or None.
+            noise: Random numbers; None: seeded by torch's generator (``torch.manual_seed``).
+            mean_over_ranks: Mean of a value over the ranks of a group.
+            shares: [B] factors of the losses, if x is a part of a batch.
         """
         encoded = self.encode(x)
         noise = Noise.drawn(len(x), x.device) if noise is None else noise
@@ -178,7 +196,7 @@ class Diffusion(nn.Module):
         """
         times = torch.as_tensor(t, dtype=torch.float64, device=x.device).expand(len(x))
         if not bool(((times >= 0) & (times <= 1)).all()):
-            raise DataError(f"t={t}: a time is within 0 (data) and 1 (noise)")
+            raise DataError(f"t={t}: a time is between 0 (data) and 1 (noise)")
         found: list[tuple[Level, Tensor, Any]] = []
 
         def predict(z: Tensor, level: Level) -> Any:

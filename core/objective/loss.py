@@ -5,7 +5,7 @@
 In continuous time elbo_weight = rate * price. In discrete time with T steps, t is rounded up to a
 multiple of 1/T and elbo_weight = T * step_price, so that the mean over t is the sum over steps.
 
-The bound on -log p(x) is the same line with w = 1, and the two boundary terms beside it.
+The bound on -log p(x) is the same line with w = 1, plus two boundary terms.
 """
 
 from __future__ import annotations
@@ -29,24 +29,33 @@ from ..errors import IncompatibleError
 from ..randomness.noise import Noise
 
 Predict = Callable[[Tensor, Level], Any]
-"""(z, level) -> prediction: a network as the process reads it, its condition included."""
+"""(z, level) -> prediction of a network, its condition included."""
 
 
 @attrs.frozen(eq=False)
 class Losses:
-    """What one batch says about the objective."""
+    """The losses of one batch."""
 
     loss: Tensor  # scalar: differentiate this
     per_example: Tensor  # [B] weighted, nats
     elbo: Tensor  # [B] the same with w = 1: the bound's diffusion term
-    log_snr: Tensor  # [B] where it was looked at
-    time: Tensor  # [B] the same as a time
-    density: Tensor  # [B] of the time: per_example and elbo are divided by it
+    log_snr: Tensor  # [B] of the drawn times
+    time: Tensor  # [B] the drawn times
+    density: Tensor  # [B] of the times; per_example and elbo are divided by it
 
 
 @attrs.frozen(eq=False)
 class Objective:
-    """A weighted bound under a process and a schedule, estimated at random times."""
+    """A weighted bound under a process and a schedule, estimated at random times.
+
+    Args:
+        process: Bound to its data.
+        schedule: The log-SNR over time.
+        weighting: The factor w of the ELBO's weight.
+        times: The distribution of training times.
+        steps: Number of steps in discrete time; None: continuous time.
+        normaliser: The reduction over the batch.
+    """
 
     process: Process
     schedule: Schedule
@@ -67,9 +76,9 @@ class Objective:
         times: TimeSampler,
         **options: Any,
     ) -> Objective:
-        """An objective whose weighting and time sampler know what they are used with."""
+        """An objective with its weighting and time sampler prepared for each other."""
         weighting = weighting.prepare(schedule, process, options.get("steps"))
-        positions_of(weighting, process)  # they must fit the data
+        positions_of(weighting, process)  # checks that they fit the data
         objective = cls(process, schedule, weighting, times, **options)
         objective._check_path()
         ready = times.prepare(objective.plain_weight)
@@ -88,14 +97,14 @@ class Objective:
             )
 
     def level(self, t: Tensor) -> Level:
-        """The level looked at when ``t`` was drawn."""
+        """The level of a drawn time ``t``."""
         if self.steps is None:
             return Level.of(t, self.schedule, self.process)
         last = ((t * self.steps).floor() + 1).clamp(max=self.steps) / self.steps
         return Level.of_step(last, self.steps, self.schedule, self.process)
 
     def plain_weight(self, t: Tensor) -> Tensor:
-        """What multiplies the plain loss at time ``t``."""
+        """The factor of the plain loss at time ``t``."""
         return self.weighting.plain_weight(self.level(t))
 
     def __call__(
@@ -108,8 +117,7 @@ class Objective:
     ) -> Losses:
         """The losses of encoded data ``x`` [B, *D] at times drawn from ``noise``.
 
-        Of examples that are only a part of their batch, ``shares`` [B] are what its normaliser says
-        of the whole of it.
+        If ``x`` is a part of a batch, ``shares`` [B] are the factors of its losses in the batch.
         """
         t, density = self.times.draw(noise)
         density = torch.ones_like(density) if self.path.own_times else density
@@ -149,7 +157,7 @@ class Objective:
         return z, level
 
     def units(self, x: Tensor, noise: Noise) -> Tensor:
-        """[B] the units asked for of encoded data ``x``; no network is needed for that."""
+        """[B] number of predicted units of encoded data ``x``; evaluates no network."""
         moved, speed = self._along_path(self.level(self.times.draw(noise)[0]), x, noise)
         return self.process.units(self._corrupted(x, moved, speed, noise)[0])
 
@@ -161,7 +169,7 @@ def _at_speed(weight: Tensor, speed: Tensor | None, x: Tensor) -> Tensor:
 
 
 def _precision() -> torch.dtype:
-    """That of levels beside data: float32, or more where the user works with more."""
+    """The precision of levels used with data: float32, or torch's default if higher."""
     return torch.promote_types(torch.get_default_dtype(), torch.float32)
 
 
@@ -225,14 +233,14 @@ def boundary_terms(
 
 
 class One(Weighting):
-    """w = 1: the ELBO, for measuring (the ``elbo`` plugin is the one configs name)."""
+    """w = 1, the ELBO, for measuring. Configs name the plugin ``elbo``."""
 
     def __call__(self, level: Level) -> Tensor:
         return torch.ones_like(level.log_snr)
 
 
 class _StratifiedTimes(TimeSampler):
-    """Evenly spread times, for measuring."""
+    """Stratified times, for measuring."""
 
     def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
         t = stratified(noise)

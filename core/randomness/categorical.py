@@ -5,9 +5,9 @@ largest Gumbel number, or the last bits of a cumulative sum, are cut off silentl
 never come and the samples are sharper than the model, the more so the larger the vocabulary
 (Zheng et al. 2024, "Masked diffusion models are secretly time-agnostic masked models").
 
-Logits of minus infinity forbid a value. NaN, plus infinity, or nothing but forbidden values make no
-distribution: that is refused on a CPU; on an accelerator, which is not made to wait, whoever asked
-for the logits notices (:class:`elbowroom.contracts.trajectory.Trajectory` does).
+Logits of minus infinity exclude a value. NaN, plus infinity, or minus infinity everywhere are not a
+distribution: an error on a CPU. On an accelerator the check would synchronise with the device, so
+:class:`elbowroom.contracts.trajectory.Trajectory` detects them there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
 
 def draw_categorical(logits: Tensor, u: Tensor) -> Tensor:
-    """The value at which the CDF of softmax(logits) [..., V] reaches u [...] in (0, 1)."""
+    """Draw from softmax(logits): the value at which its CDF reaches u.
+
+    Args:
+        logits: [..., V].
+        u: [...] uniforms in (0, 1).
+
+    Returns:
+        [...] int64.
+    """
     import torch
 
     cdf = logits.double().softmax(-1).cumsum(-1)

@@ -1,8 +1,8 @@
-"""torch's own random generators: the first weights of a network come from them, and dropout.
+"""torch's random generators, used for the initial weights of a network and for dropout.
 
 Everything else is keyed noise (:mod:`elbowroom.randomness.noise`). There is one generator for the
-CPU and one for each accelerator; a run touches those of the CPU and of its own device, and no
-other, which would be woken up by it.
+CPU and one for each accelerator; a run uses those of the CPU and of its device only, since seeding
+another device would initialise it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ _CPU = torch.device("cpu")
 
 
 def seed_generators(seed: int, device: torch.device = _CPU) -> None:
-    """Seed the generators of the CPU and of ``device``, whichever device is the current one.
+    """Seed the generators of the CPU and of ``device``.
 
-    ``torch.manual_seed`` writes down who called it for every device that is not in use yet, each
-    time: 0.1 ms and some memory that never comes back.
+    ``torch.manual_seed`` also records the caller for every unused device: 0.1 ms and a small leak.
     """
     torch.default_generator.manual_seed(seed)
     if device.type == "cpu":
@@ -34,7 +33,7 @@ def seed_generators(seed: int, device: torch.device = _CPU) -> None:
 
 @contextmanager
 def preserve_generators(device: torch.device = _CPU) -> Iterator[None]:
-    """The generators of the CPU and of ``device`` are afterwards as they were."""
+    """Restore the generators of the CPU and of ``device`` afterwards."""
     if device.type == "cpu":
         with torch.random.fork_rng(devices=[]):
             yield

@@ -1,14 +1,13 @@
-"""Randomness without a global state: one stream per sample.
+"""Random numbers without global state: one stream per sample.
 
 Every random number in the library is a pure function of
 
     (seed, position of the sample in the global batch, step, label, element),
 
-computed by the counter-based generator :mod:`elbowroom.randomness.philox`. The same sample
-therefore comes out at batch size 1 and 64, on 1 and 8 ranks, on the CPU and on a GPU, and a resumed
-run replays its noise without any saved generator state. The label says what the number is for
-("mask", "value", ...), so two uses never share numbers by accident, and asking twice gives the same
-answer.
+computed by the counter-based generator :mod:`elbowroom.randomness.philox`. A sample is therefore
+the same at every batch size, number of ranks and device, and a resumed run replays its noise
+without saved generator state. The label names the use of the number ("mask", "value", ...), so two
+uses never share numbers, and a repeated call returns the same numbers.
 """
 
 from __future__ import annotations
@@ -36,10 +35,17 @@ def _label_word(label: str) -> int:
 
 @attrs.frozen(eq=False)
 class Noise:
-    """A source of random numbers for the samples at ``positions`` of a global batch.
+    """Random numbers for the samples at ``positions`` of a global batch.
 
-    ``total`` is the size of that global batch (stratified times need it); ``step`` is the
-    training step or the step of a sampler, one for all or one per sample.
+    Args:
+        seed: 0 .. 2^64-1.
+        positions: [B] int64, positions of the samples in the global batch.
+        total: Size of the global batch.
+        step: Step of training or of a sampler, one for all samples or one per sample.
+
+    Example:
+        >>> noise = Noise.of(seed=0, batch=16)
+        >>> eps = noise.normal("eps", (8, 8, 1))    # [16, 8, 8, 1]
     """
 
     seed: int = attrs.field(validator=[attrs.validators.ge(0), attrs.validators.lt(2**64)])
@@ -51,17 +57,16 @@ class Noise:
     def of(
         cls, seed: int, batch: int, *, step: int = 0, device: torch.device | str | None = None
     ) -> Noise:
-        """The source of a whole batch on one machine."""
+        """The noise of a whole batch in one process."""
         import torch
 
         return cls(seed, torch.arange(batch, device=device), batch, step)
 
     @classmethod
     def drawn(cls, batch: int, device: torch.device | str | None = None) -> Noise:
-        """A source whose seed torch's generator draws: another one at each call.
+        """Noise with a seed drawn by torch's generator, different at each call.
 
-        In a group of ranks each has its own part of the global batch, also where all of them were
-        seeded alike.
+        In a process group each rank has its own part of the global batch.
         """
         import torch
         from torch import distributed
@@ -83,14 +88,14 @@ class Noise:
         return attrs.evolve(self, step=step)
 
     def select(self, index: Tensor | slice) -> Noise:
-        """The source of some of the samples; their numbers do not change."""
+        """The noise of some of the samples; their numbers do not change."""
         step = self.step if isinstance(self.step, int) else self.step[index]
         return attrs.evolve(self, positions=self.positions[index], step=step)
 
     def uniform(
         self, label: str, shape: Sequence[int] = (), dtype: torch.dtype | None = None
     ) -> Tensor:
-        """Uniform on the open interval (0, 1), [B, *shape]; float64 (52 bits) unless told."""
+        """Uniform on the open interval (0, 1), [B, *shape]; default float64 (52 bits)."""
         import torch
 
         if dtype is None or dtype == torch.float64:
@@ -151,7 +156,7 @@ class Noise:
         return torch.stack(philox(counter, self._key), dim=-1)
 
     def _blocks_on_cpu(self, label: int, blocks: int) -> Tensor:
-        """The same words, by the faster way there is on a CPU."""
+        """The same words, computed by NumPy."""
         import numpy as np
         import torch
 

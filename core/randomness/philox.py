@@ -5,9 +5,9 @@ four words by constants and mixes the halves of the products into the others,
 
     c0, c1, c2, c3  <-  hi(m1 c2) ^ c1 ^ k0,  lo(m1 c2),  hi(m0 c0) ^ c3 ^ k1,  lo(m0 c0),
 
-and the key moves on by a constant. Written twice, with the same bits: once for anything that has
-integer arithmetic of 64 bits or more, tensors on any device and Python's integers alike, and once
-for arrays on the CPU, where the halves of a product need no arithmetic.
+and the key is incremented by a constant. There are two implementations with the same bits: one for
+64-bit integers (tensors on any device, Python integers), one for NumPy arrays, where the halves of
+a product are views.
 """
 
 from __future__ import annotations
@@ -46,10 +46,7 @@ def philox(
 
 
 def philox_on_cpu(even: Words, odd: Words, key: tuple[int, int]) -> tuple[Words, Words]:
-    """The same in arrays: (c0, c2) and (c1, c3) [2, ...], which broadcast against each other.
-
-    The halves of a product are views of it, and so are words that change places.
-    """
+    """The same in arrays: (c0, c2) and (c1, c3) [2, ...], which broadcast against each other."""
     import numpy as np
 
     axes = (1,) * (max(even.ndim, odd.ndim) - 1)

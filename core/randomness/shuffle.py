@@ -4,19 +4,19 @@ Training example number g = step * total + position (counted over the whole run)
 
     epoch = g div size,      index = permutation_{seed, epoch}(g mod size),
 
-a pure function of (seed, step, position in the global batch). Resuming, or splitting the batch
-over another number of ranks, replays the same batches; each epoch visits each example exactly
-once; a batch may reach from one epoch into the next. Nothing is stored.
+a pure function of (seed, step, position in the global batch). Resuming, or another number of ranks,
+replays the same batches; each epoch has each example exactly once; a batch may span two epochs.
+Nothing is stored.
 
 The permutation is a Feistel network over Z_a x Z_b with a * b just above ``size`` (the generalised
 form of Black & Rogaway 2002, "Ciphers with arbitrary finite domains"):
 
     i = l * b + r,      l <- l + F_k(r) mod a,      r <- r + F_k'(l) mod b,      and so on.
 
-Each line can be undone whatever F is, so the whole is a permutation of 0 .. ab-1; an image
-outside 0 .. size-1 is sent through again until it falls inside ("cycle walking"), which keeps it
-a permutation of 0 .. size-1 and is needed for fewer than one in b elements. The round keys come
-from Philox, F is the finaliser of MurmurHash3.
+Each line is invertible for every F, so the result is a permutation of 0 .. ab-1. An image outside
+0 .. size-1 is permuted again until it is inside ("cycle walking"), which gives a permutation of
+0 .. size-1 and is needed for fewer than one in b elements. The round keys come from Philox, F is
+the finaliser of MurmurHash3.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.int64]
 
-_ROUNDS = 8  # four times each half; a multiple of four, as Philox answers four words at a time
-_LABEL = 0x6F726465  # "orde": keeps these words apart from the noise of the same seed
+_ROUNDS = 8  # four for each half; a multiple of four, since Philox returns four words
+_LABEL = 0x6F726465  # "orde": separates these words from the noise of the same seed
 _PART = 1 << 62  # an epoch that no training reaches
 _LARGEST = 1 << 48  # beyond it F, of 32 bits, would no longer spread evenly over Z_a and Z_b
 
 
 def indices(seed: int, step: int, positions: Tensor, total: int, size: int) -> Tensor:
-    """[B] int64: which of ``size`` examples stand at ``positions`` [B] of the global batch.
+    """[B] int64: the indices, of ``size`` examples, at ``positions`` [B] of the global batch.
 
     ``total`` is the size of the global batch, ``step`` counts from 0.
     """
@@ -55,7 +55,7 @@ def indices(seed: int, step: int, positions: Tensor, total: int, size: int) -> T
 
 
 def permute(slots: Tensor, size: int, seed: int, epoch: Tensor | int = 0) -> Tensor:
-    """Where the permutation keyed by (seed, epoch) sends each of ``slots`` (0 .. size-1), int64.
+    """The images of ``slots`` (0 .. size-1) under the permutation keyed by (seed, epoch), int64.
 
     ``epoch`` is one for all, or a tensor like ``slots``.
     """
@@ -79,10 +79,9 @@ def permute(slots: Tensor, size: int, seed: int, epoch: Tensor | int = 0) -> Ten
 
 
 def random_subset(count: int, size: int, seed: int) -> Tensor:
-    """[count] int64: which of ``size`` make a smaller part that is like the whole, rising.
+    """[count] int64: a random subset of 0 .. size-1 without repetition, sorted.
 
-    Drawn at random and without repetition: first ones, or every k-th, would say more about how
-    the whole is sorted.
+    The first ones, or every k-th, would depend on how the examples are sorted.
     """
     import torch
 
@@ -98,7 +97,7 @@ def _keys(seed: int, epochs: NDArray[np.int64], count: int) -> Words:
     """[rounds, count] the key of each round for each element."""
     import numpy as np
 
-    # A batch lies in one epoch or two: their keys are found by name, not for every element.
+    # A batch has one epoch or two: compute keys per epoch, not per element.
     distinct, which = np.unique(epochs, return_inverse=True)
     table = np.array([_round_keys(seed, int(e)) for e in distinct], dtype=np.int64)
     return np.broadcast_to(table.T[:, which], (_ROUNDS, count))
@@ -113,7 +112,7 @@ def _feistel(i: Words, a: int, b: int, keys: Words) -> Words:
 
 
 def _mix(value: Words, key: Words) -> Words:
-    """32 well-mixed bits of a half and a key; int64 products wrap, so the low word is exact."""
+    """32 mixed bits of a half and a key; int64 products wrap, so the low word is exact."""
     h = value + key & WORD
     h = (h ^ h >> 16) * 0x85EBCA6B & WORD
     h = (h ^ h >> 13) * 0xC2B2AE35 & WORD
