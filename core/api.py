@@ -60,7 +60,7 @@ def assemble(
             ``data`` may be a torch data set of integers, arrays, or a ``DataSpec`` alone.
 
     Returns:
-        The model. ``model(x, y).loss`` is its training loss, ``model.sample(noise)`` draws samples.
+        The model. ``model(x, y).loss`` is its training loss; ``sample(model, 16)`` draws samples.
 
     Raises:
         ConfigError: If the config cannot be read. The message has a line for each problem.

@@ -49,7 +49,7 @@ class Diffusion(nn.Module):
     Example:
         >>> losses = model(x, y)        # integers x [B, *D], labels y [B]
         >>> losses.loss.backward()
-        >>> drawn = model.sample(Noise.of(seed=0, batch=16)).x
+        >>> drawn = elbowroom.sample(model, 16).x
     """
 
     def __init__(

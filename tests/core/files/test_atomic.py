@@ -115,7 +115,7 @@ def test_a_lock_is_taken_refused_or_not_to_be_had(tmp_path, monkeypatch):
 def test_no_lock_is_taken_through_a_link(tmp_path):
     """The folder may be a stranger's."""
     (tmp_path / ".lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ElbowroomError, match="is no plain file"), locked(tmp_path, "training"):
+    with pytest.raises(ElbowroomError, match="is not a regular file"), locked(tmp_path, "training"):
         pass
     assert not (tmp_path / "elsewhere").exists()
 
