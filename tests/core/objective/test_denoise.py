@@ -51,5 +51,5 @@ def test_discrete_time_takes_whole_steps(model):
 @pytest.mark.parametrize("t", [1.5, -0.1, [0.1, 2.0, 0.1, 0.1, 0.1]])
 def test_times_are_within_zero_and_one(model, t):
     """Timesteps such as 500 are refused."""
-    with pytest.raises(DataError, match=r"within 0 \(data\) and 1 \(noise\)"):
+    with pytest.raises(DataError, match=r"between 0 \(data\) and 1 \(noise\)"):
         model.denoise(X, torch.tensor(t))
