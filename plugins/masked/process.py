@@ -158,4 +158,5 @@ class Masked(Process):
 
     def _revealed_share(self, start: Level, to: Level) -> Tensor:
         """(a_s - a_1)/(1 - a_1): the share of tokens revealed from ``start`` to ``to``."""
-        return self.step_price(start.log_snr.double(), to.log_snr.double())
+        share = self.step_price(start.log_snr.double(), to.log_snr.double())
+        return torch.where(to.log_snr == start.log_snr, 0.0, share)  # also where both are -inf

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import attrs
 import elbowroom as er
 import numpy as np
 import pytest
@@ -20,6 +21,9 @@ from elbowroom.plugins.paths.blocks import Blocks
 from elbowroom.plugins.paths.columns import Columns
 from elbowroom.plugins.paths.given import GivenPath
 from elbowroom.plugins.paths.independent import Independent
+from elbowroom.plugins.samplers.ancestral import Ancestral
+from elbowroom.plugins.samplers.ddim import DDIM
+from elbowroom.plugins.samplers.first_hitting import FirstHitting
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Linear
 from elbowroom.plugins.time_samplers.uniform import Stratified
@@ -259,3 +263,46 @@ def test_a_wrong_path_is_caught():
     """A position cannot move further than from data to noise."""
     with pytest.raises(AssertionError, match="the mean speed of a position is 2"):
         check_path(Fast())
+
+
+@attrs.frozen(eq=False)
+class Exact:
+    """An exact denoiser that samplers take, along a path."""
+
+    process: er.Process
+    schedule: er.Schedule
+    path: Path
+
+    def predict(self, z, level, cond):
+        return TABLE.predict(self.process)(z, level)
+
+
+def distance(sampler: er.Sampler, model: Exact, draws: int = 6000) -> float:
+    """Total variation between samples and the table."""
+    x = sampler.sample(model, Noise.of(0, draws)).x
+    seen = torch.bincount((x * torch.tensor([9, 3, 1])).sum(1), minlength=27).double() / draws
+    return float((seen - TABLE.probabilities).abs().sum() / 2)
+
+
+def test_blocks_of_one_sample_exactly_in_as_many_steps_as_positions():
+    """One token per step is drawn given those before it: the chain rule."""
+    model = Exact(PROCESS, SCHEDULE, Blocks(1))
+    assert distance(Ancestral(3), model) < 0.035  # 27 cells, 6000 draws: about 0.026 by chance
+    assert distance(Ancestral(3, skip=False), model) < 0.035
+
+
+@pytest.mark.parametrize("sampler", [Ancestral(90), DDIM(90)], ids=["ancestral", "ddim"])
+def test_gaussian_blocks_sample_the_data(sampler):
+    """Each block runs through all levels while the others rest."""
+    process = Gaussian().bind(DATA)
+    model = Exact(process, VPCosine(log_snr_max=8.0), Blocks(1))
+    assert distance(sampler, model) < 0.06
+
+
+def test_a_sampler_that_cannot_follow_a_path_is_refused():
+    """With a sentence that names both."""
+    model = Exact(PROCESS, SCHEDULE, Blocks(1))
+    with pytest.raises(
+        er.IncompatibleError, match=r"FirstHitting cannot follow objective\.path Blocks"
+    ):
+        FirstHitting(3).sample(model, Noise.of(0, 2))
