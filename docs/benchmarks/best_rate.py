@@ -8,7 +8,7 @@ Rates are tried with seed 0, each twice the last, until the best one has a worse
 side or six were tried; the other seeds run at the best alone. A point is a call of ``elbowroom
 compare`` with one thread, in a folder of its own below DIR, DIR/RECIPE/RATE/seed-N; finished ones
 are not run again, so the same command goes on where it was stopped. At the end it prints the best
-rate of each recipe and what was tried beside it; ``training_frontier.py DIR/*/*/*`` makes a table.
+rate of each recipe and the other rates that were tried.
 """
 
 from __future__ import annotations

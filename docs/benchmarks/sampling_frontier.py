@@ -38,7 +38,6 @@ FEW = [8, 16, 32, 64]
 SAMPLERS: dict[str, list[dict[str, Any]]] = {  # by a trait of the process
     "absorbing": [
         {"name": "ancestral", "grid": ["uniform", "cosine", "tightest"], "steps": STEPS},
-        {"name": "ancestral", "grid": {"name": "tightest", "calls": [6, 12, 24, 40]}},
         {"name": "first-hitting", "steps": FEW},
         {"name": "scattered", "grid": ["uniform", "cosine", "tightest"], "steps": [8, 12, 16, 24]},
         {"name": "confidence", "temperature": [1.0, 4.5], "steps": [8, 16, 32]},

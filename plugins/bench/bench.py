@@ -1,40 +1,26 @@
-"""Speed, measured side by side in one process.
+"""Speed of a config, measured in interleaved rounds of one process.
 
-Rivals are timed in turns, round after round, so that a busy machine is busy for all of them. Our
-train step and the bare loop stand side by side and change places every other round, so that each
-follows the other as often as it follows the rest. What is told are medians with their spread,
-ratios within a round, and shares of the matrix-multiply peak measured in the same rounds.
+All candidates are timed in every round, so that a busy machine slows all of them. The train step
+and the bare loop are neighbours and change places every other round. Reported are medians, and
+ratios within a round:
 
-    overhead     our train step / a bare loop of the same network, loss and optimiser, less one
-    beside       the same difference with a network that takes no time, / our train step: what
-                 the network's own ups and downs would hide
-    peak share   floating-point operations of matrix products and convolutions / time / the peak
-    operations   of a training step and of one sample, as the plugin ``cost`` counts them: attention
-                 too, whose fused kernel on a CPU is no matrix product to torch's counter
+    overhead                   our train step / bare loop
+    overhead without network   (our train step - bare loop, both with a network that replays its
+                               first output) / our train step: free of the network's own variation
 """
 
 from __future__ import annotations
 
 import itertools
-import resource
-import sys
+import math
+import statistics
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
-import elbowroom
 import torch
-from elbowroom import (
-    Config,
-    ConfigError,
-    Dataset,
-    Diffusion,
-    ElbowroomError,
-    Noise,
-    Sampler,
-)
+from elbowroom import Config, ConfigError, Diffusion, ElbowroomError, Noise, Sampler
 from elbowroom.config import Parts, build_model, build_parts
 from elbowroom.plugins.training.host_memory import retain_memory
 from elbowroom.plugins.training.ranks import Ranks
@@ -42,71 +28,86 @@ from elbowroom.plugins.training.step import Training
 from elbowroom.registry import Registry
 from torch import Tensor
 
-from .bare_loop import BareLoop, can_be_written_out
-from .replay_network import Silenceable
-from .timing import Timing
+from .loops import BareLoop, ReplayNetwork, has_bare_loop
 
-Rivals = dict[str, Callable[[], object]]
+_OURS, _BARE, _REPLAY = "train step", "bare loop", "{}, replayed network"
 
-_SIDE = 1024  # of the matrices whose product is the peak
-_OURS, _BARE, _SILENT = "train step", "bare loop", "{}, network silent"
+Candidates = dict[str, Callable[[], object]]
+
+
+@attrs.frozen
+class Timing:
+    """Seconds of each round."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle round."""
+        return statistics.median(self.seconds)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % confidence interval of the median, by order statistics; the range of few rounds."""
+        n, values = len(self.seconds), sorted(self.seconds)
+        beyond = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n // 2))
+        k = sum(chance <= 0.025 for chance in beyond)
+        return values[max(k - 1, 0)], values[min(n - k, n - 1)]
+
+    def over(self, other: Timing) -> Timing:
+        """Ratio within each round."""
+        return Timing(tuple(a / b for a, b in zip(self.seconds, other.seconds, strict=True)))
+
+    def minus(self, other: Timing) -> Timing:
+        """Difference within each round."""
+        return Timing(tuple(a - b for a, b in zip(self.seconds, other.seconds, strict=True)))
 
 
 @attrs.frozen(eq=False)
 class BenchReport:
-    """What was measured."""
+    """Timings of one config."""
 
     timings: Mapping[str, Timing]
-    flops: Mapping[str, float]  # floating-point operations of one call
     batch_size: int
-    sampler_calls: Mapping[str, float]  # network calls a sample
+    calls: Mapping[str, float]  # network calls per sample, of each sampler
     parameters: int
-    peak_bytes: int
-    operations: Mapping[str, float] = attrs.Factory(dict)  # of a training step, of one sample
-
-    @property
-    def peak(self) -> float:
-        """Operations a second of a large matrix product."""
-        return 2 * _SIDE**3 / self.timings["matmul"].median
 
     @property
     def overhead(self) -> Timing | None:
-        """Our train step over the bare loop, where there is one."""
+        """Our train step over the bare loop; None without a bare loop."""
         bare = self.timings.get(_BARE)
         return None if bare is None else self.timings[_OURS].over(bare)
 
     @property
-    def beside(self) -> Timing | None:
-        """What our train step takes longer beside the network, as a share of all of it."""
-        ours, bare = (self.timings.get(_SILENT.format(name)) for name in (_OURS, _BARE))
+    def overhead_without_network(self) -> Timing | None:
+        """The difference to the bare loop outside the network, as a share of our train step."""
+        ours, bare = (self.timings.get(_REPLAY.format(name)) for name in (_OURS, _BARE))
         return None if ours is None or bare is None else ours.minus(bare).over(self.timings[_OURS])
 
     def record(self) -> dict[str, Any]:
-        """Plain numbers."""
-        rows = {}
-        for name, timing in self.timings.items():
-            rows[name] = {"seconds": timing.median, "spread": timing.spread}
-            if name in self.flops:
-                rows[name]["peak_share"] = self.flops[name] / timing.median / self.peak
-            if name in self.sampler_calls:
-                rows[name]["calls"] = self.sampler_calls[name]
-            if name in self.operations:
-                rows[name]["operations"] = self.operations[name]
+        """JSON data."""
         return {
-            "timings": rows,
+            "timings": {
+                name: {
+                    "seconds": timing.median,
+                    "interval": list(timing.interval),
+                    "calls": self.calls.get(name),
+                }
+                for name, timing in self.timings.items()
+            },
             "images_per_second": self.batch_size / self.timings[_OURS].median,
-            "overhead": None if self.overhead is None else _ratio(self.overhead, "ratio"),
-            "beside_network": None if self.beside is None else _ratio(self.beside, "share"),
-            "matmul_flops": self.peak,
+            "overhead": _ratio(self.overhead),
+            "overhead_without_network": _ratio(self.overhead_without_network),
             "parameters": self.parameters,
-            "peak_bytes": self.peak_bytes,
             "threads": torch.get_num_threads(),
         }
 
 
-def _ratio(ratio: Timing, name: str) -> dict[str, float]:
+def _ratio(ratio: Timing | None) -> dict[str, float] | None:
+    if ratio is None:
+        return None
     low, high = ratio.interval
-    return {name: ratio.median, "low": low, "high": high}
+    return {"ratio": ratio.median, "low": low, "high": high}
 
 
 def bench(
@@ -118,168 +119,99 @@ def bench(
     only: Collection[str] | None = None,
     watch: Callable[[int, str], None] = lambda *_: None,
 ) -> BenchReport:
-    """Time a config's training and sampling; ``only`` names the samplers, None takes all."""
+    """Time the train step and the samplers of a config.
+
+    Args:
+        config: The config to measure.
+        registry: Where samplers are looked up.
+        rounds: How often each candidate is timed.
+        samples: Samples drawn per round and sampler.
+        only: Names of samplers; None for all that fit the process.
+        watch: Called with the round and the candidate's name before each measurement.
+
+    Returns:
+        The timings of all candidates.
+
+    Raises:
+        ConfigError: The config has no data set, or ``only`` names an unknown sampler.
+    """
     parts = build_parts(config)
     if parts.data is None:
-        raise ConfigError("data: a benchmark needs a data set, and this config names none")
+        raise ConfigError("data: missing. Name a data set, e.g. data: digits")
     samplers = _chosen(_samplers(parts, registry), only)
-    ours = _Ours.of(parts, parts.data)
-    feed = ours.training.feed
-    training: list[_Loop] = [ours]
-    if can_be_written_out(parts):
-        training.append(_Bare.of(parts, parts.data))
-    labels, calls = _labels(parts.data, samples), dict[str, float]()
-    groups: list[Rivals] = [
-        {
-            f"sampler {name}": _sampling(ours.model, sampler, samples, labels, calls, name)
-            for name, sampler in samplers.items()
-        },
-        {"matmul": _matmul(), "data": lambda: feed.split.take(feed.rows(0))},
-        {_SILENT.format(loop.name): loop.silent_turn for loop in training},
-        {loop.name: loop.turn for loop in training},
-    ]
-    with retain_memory(torch.device("cpu")):  # as a run has it
-        timings = _timed(groups, rounds, watch)
-    counted = {"matmul": groups[1]["matmul"], **groups[0], **groups[-1]}
-    flops = {name: _flops(run) for name, run in counted.items()}
-    feed.close()
-    sampler_calls = {f"sampler {name}": value for name, value in calls.items()}
-    return BenchReport(
-        timings,
-        flops,
-        config.train.batch_size,
-        sampler_calls,
-        sum(p.numel() for p in ours.model.parameters()),
-        peak_memory(),
-        _operations(config, sampler_calls),
+    model = build_model(parts)
+    training = Training(
+        model, parts.data, parts.config.train, seed=0, ranks=Ranks(torch.device("cpu"))
     )
-
-
-def _operations(config: Config, calls: Mapping[str, float]) -> dict[str, float]:
-    """Of a training step, and of one sample by each sampler; nothing if ``cost`` is switched off.
-
-    No sampler is guided here: a call shows the network each sample once.
-    """
-    count = getattr(elbowroom, "cost", None)
-    if count is None:
-        return {}
-    found = count(config)
-    each = {name: looks * found.look_flops for name, looks in calls.items()}
-    return {_OURS: found.step_flops, **each}
+    network = model.denoiser = ReplayNetwork(model.denoiser)
+    steps = itertools.count()
+    loops: dict[str, tuple[ReplayNetwork, Callable[[], object]]] = {
+        _OURS: (network, lambda: training.step(next(steps)))
+    }
+    if has_bare_loop(parts):
+        bare = BareLoop(parts, parts.data)
+        loops[_BARE] = (bare.network, bare.step)
+    classes, calls = parts.data.spec.classes, dict[str, float]()
+    labels = None if classes is None else torch.arange(samples) % classes
+    groups: list[Candidates] = [
+        {
+            name: _sampling(model, one, samples, labels, calls, name)
+            for name, one in samplers.items()
+        },
+        {_REPLAY.format(name): _replayed(*loop) for name, loop in loops.items()},
+        {name: step for name, (_, step) in loops.items()},
+    ]
+    with retain_memory(torch.device("cpu")):  # as in a run
+        timings = _timed(groups, rounds, watch)
+    training.feed.close()
+    count = sum(p.numel() for p in model.parameters())
+    return BenchReport(timings, config.train.batch_size, calls, count)
 
 
 def _timed(
-    groups: list[Rivals], rounds: int, watch: Callable[[int, str], None]
+    groups: list[Candidates], rounds: int, watch: Callable[[int, str], None]
 ) -> dict[str, Timing]:
-    """Every rival in every round; the samplers, which come first, are told last."""
-    rivals = {name: run for group in groups for name, run in group.items()}
-    for _ in range(2):  # allocators, kernels and caches; the network's answer, to be repeated
+    """Time every candidate in every round, forwards and backwards within each group."""
+    candidates = {name: run for group in groups for name, run in group.items()}
+    for _ in range(2):  # warm up allocators and caches, and record the network's output
         for group in reversed(groups[1:]):
             for run in group.values():
                 run()
-    seconds: dict[str, list[float]] = {name: [] for name in rivals}
-    for turn in range(rounds):
-        for name in _order(groups, turn):
-            watch(turn, name)
+    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    for n in range(rounds):
+        step = -1 if n % 2 else 1
+        for name in itertools.chain.from_iterable(list(group)[::step] for group in groups):
+            watch(n, name)
             began = time.perf_counter()
-            rivals[name]()
+            candidates[name]()
             seconds[name].append(time.perf_counter() - began)
-    told = sorted(rivals, key=lambda name: name in groups[0])
-    return {name: Timing(tuple(seconds[name])) for name in told}
+    return {name: Timing(tuple(seconds[name])) for group in groups[::-1] for name in group}
 
 
-def _order(groups: list[Rivals], turn: int) -> list[str]:
-    """Group after group; within each, forwards and backwards in turns."""
-    step = -1 if turn % 2 else 1
-    return list(itertools.chain.from_iterable(list(group)[::step] for group in groups))
+def _replayed(network: ReplayNetwork, step: Callable[[], object]) -> Callable[[], None]:
+    def run() -> None:
+        network.replay = True
+        step()
+        network.replay = False
 
-
-def peak_memory() -> int:
-    """The most memory this process ever held, in bytes."""
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return held if sys.platform == "darwin" else 1024 * held
-
-
-# -- the rivals
-
-
-@attrs.define(eq=False)
-class _Loop(ABC):
-    """A training loop, with its network or without."""
-
-    network: Silenceable
-
-    name: ClassVar[str]
-
-    @abstractmethod
-    def turn(self) -> None:
-        """One step."""
-
-    def silent_turn(self) -> None:
-        """One step in which the network only repeats itself."""
-        self.network.silent = True
-        self.turn()
-        self.network.silent = False
-
-
-@attrs.define(eq=False)
-class _Ours(_Loop):
-    training: Training
-    model: Diffusion
-    n: int = 0
-
-    name = _OURS
-
-    @classmethod
-    def of(cls, parts: Parts, data: Dataset) -> _Ours:
-        model = build_model(parts)
-        training = Training(
-            model, data, parts.config.train, seed=0, ranks=Ranks(torch.device("cpu"))
-        )
-        model.denoiser = Silenceable(model.denoiser)
-        return cls(model.denoiser, training, model)
-
-    def turn(self) -> None:
-        self.training.step(self.n)
-        self.n += 1
-
-
-@attrs.define(eq=False)
-class _Bare(_Loop):
-    loop: BareLoop
-
-    name = _BARE
-
-    @classmethod
-    def of(cls, parts: Parts, data: Dataset) -> _Bare:
-        loop = BareLoop(parts, data)
-        loop.network = Silenceable(loop.network)
-        return cls(loop.network, loop)
-
-    def turn(self) -> None:
-        self.loop.turn()
-
-
-def _matmul() -> Callable[[], object]:
-    a, b = torch.rand(_SIDE, _SIDE), torch.rand(_SIDE, _SIDE)
-    return lambda: a @ b
+    return run
 
 
 def _samplers(parts: Parts, registry: Registry) -> dict[str, Sampler]:
-    """Every registered sampler that serves the process, and ancestral sampling step by step."""
+    """All samplers that fit the process, and ancestral sampling without skipped steps."""
     steps = parts.sampler.steps if parts.sampler is not None else 64
     found: dict[str, Sampler] = {}
     for name, component in registry.components("sampler").items():
         try:
             sampler: Sampler = component.load()(steps=steps)
-        except (TypeError, ElbowroomError):  # it needs more than a number of steps
+        except (TypeError, ElbowroomError):  # needs more than a number of steps
             continue
         if sampler.needs <= parts.process.traits:
-            found[name] = sampler
-    walking = found.get("ancestral")
-    if walking is not None and hasattr(walking, "skip"):
-        # a step-by-step walk is an option of this sampler, not of the contract
-        found["ancestral, every step"] = attrs.evolve(walking, skip=False)  # type: ignore[call-arg]
+            found[f"sampler {name}"] = sampler
+    ancestral = found.get("sampler ancestral")
+    if ancestral is not None and hasattr(ancestral, "skip"):
+        # an option of this sampler, not of the contract
+        found["sampler ancestral, every step"] = attrs.evolve(ancestral, skip=False)  # type: ignore[call-arg]
     return found
 
 
@@ -287,14 +219,10 @@ def _chosen(found: dict[str, Sampler], only: Collection[str] | None) -> dict[str
     if only is None:
         return found
     for name in only:
-        if name not in found:
-            known = ", ".join(found)
-            raise ConfigError(f"--sampler {name}: none of that name serves here; there are {known}")
-    return {name: sampler for name, sampler in found.items() if name in only}
-
-
-def _labels(data: Dataset, count: int) -> Tensor | None:
-    return None if data.spec.classes is None else torch.arange(count) % data.spec.classes
+        if f"sampler {name}" not in found:
+            known = ", ".join(one.removeprefix("sampler ") for one in found)
+            raise ConfigError(f"--sampler {name}: not a sampler of this process. Known: {known}")
+    return {f"sampler {name}": found[f"sampler {name}"] for name in only}
 
 
 def _sampling(
@@ -313,11 +241,3 @@ def _sampling(
         model.train()
 
     return run
-
-
-def _flops(step: Callable[[], object]) -> float:
-    from torch.utils.flop_counter import FlopCounterMode
-
-    with FlopCounterMode(display=False) as counter:
-        step()
-    return float(counter.get_total_flops())

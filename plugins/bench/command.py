@@ -1,27 +1,17 @@
-"""``elbowroom bench``: speed, side by side in one process."""
+"""``elbowroom bench``: speed of the train step and of samplers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from elbowroom.cli import JSON, console, help_group, print_json, table
-
-if TYPE_CHECKING:
-    from .bench import BenchReport
+from elbowroom.cli import JSON, Changes, Config, console, help_group, print_json, table
 
 
 @help_group("Models", 4)
 def bench(
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="KEY=VALUE", help="Changes to the config, e.g. train.batch_size=32."
-        ),
-    ] = None,
-    preset: Annotated[
-        str, typer.Option(metavar="CONFIG", help="A YAML file or a preset's name.")
-    ] = "digits",
+    config: Config = "digits",
+    overrides: Changes = None,
     rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Measurements of each case.")] = 7,
     samples: Annotated[int, typer.Option(metavar="N", min=1, help="Samples per measurement.")] = 16,
     sampler: Annotated[
@@ -29,67 +19,54 @@ def bench(
         typer.Option(metavar="NAME", help="Samplers to measure. Default: every one that fits."),
     ] = None,
     no_samplers: Annotated[
-        bool, typer.Option("--no-samplers", help="Measure training only.")
+        bool, typer.Option("--no-samplers", help="Training alone; for large networks.")
     ] = False,
     json: JSON = False,
 ) -> None:
     """Measure the speed of training and sampling on this machine.
 
-    Example: elbowroom bench process=gaussian --rounds 11
+    Example: elbowroom bench digits process=gaussian --rounds 11
     """
     from elbowroom import installed, load_config
 
     from .bench import bench as measure
 
-    chosen = load_config(preset, tuple(overrides or ()))
-    err = console(stderr=True)
-    with err.status("measuring") as status:
+    chosen = load_config(config, tuple(overrides or ()))
+    with console(stderr=True).status("measuring") as status:
         report = measure(
             chosen,
             installed(),
             rounds=rounds,
             samples=samples,
             only=() if no_samplers else sampler,
-            watch=lambda turn, name: status.update(f"round {turn + 1} of {rounds}: {name}"),
+            watch=lambda n, name: status.update(f"round {n + 1} of {rounds}: {name}"),
         )
     if json:
         print_json(report.record())
         return
-    _print(report)
+    _print(report.record(), rounds)
 
 
-def _print(report: BenchReport) -> None:
-    record = report.record()
-    listing = table(
-        f"Medians of {len(report.timings['matmul'].seconds)} rounds",
-        *("what", ">ms", ">± spread", ">share of peak", ">network calls", ">GFLOP"),
-    )
-    rows: dict[str, Any] = record["timings"]
-    for name, row in rows.items():
-        listing.add_row(
-            name,
-            f"{1000 * row['seconds']:.2f}",
-            f"{row['spread']:.0%}",
-            f"{row['peak_share']:.0%}" if "peak_share" in row else "",
-            f"{row['calls']:.1f}" if "calls" in row else "",
-            f"{row['operations'] / 1e9:.3g}" if "operations" in row else "",
-        )
+def _print(record: dict[str, Any], rounds: int) -> None:
+    listing = table(f"Medians of {rounds} rounds", "what", ">ms", ">95 % interval", ">calls")
+    for name, row in record["timings"].items():
+        low, high = (f"{1000 * value:.2f}" for value in row["interval"])
+        calls = "" if row["calls"] is None else f"{row['calls']:.1f}"
+        listing.add_row(name, f"{1000 * row['seconds']:.2f}", f"{low} to {high}", calls)
     out = console()
     out.print(listing)
-    out.print("GFLOP: operations of a training step, and of one sample; attention counted too")
-    out.print(f"{record['images_per_second']:.0f} images/s in training; {_overhead(record)}")
     out.print(
-        f"matmul peak {record['matmul_flops'] / 1e9:.0f} GFLOP/s on {record['threads']} threads; "
-        f"{record['parameters']:,} parameters; peak memory {record['peak_bytes'] / 2**20:.0f} MiB"
+        f"{record['images_per_second']:.0f} images/s in training on {record['threads']} threads; "
+        f"{record['parameters']:,} parameters; {_overhead(record)}"
     )
 
 
 def _overhead(record: dict[str, Any]) -> str:
-    ratio, beside = record["overhead"], record["beside_network"]
+    ratio, rest = record["overhead"], record["overhead_without_network"]
     if ratio is None:
-        return "no bare loop is written out for this process"
+        return "there is no bare loop for this process"
     return (
-        f"overhead over the bare loop {ratio['ratio'] - 1:+.1%} "
+        f"overhead over a bare loop {ratio['ratio'] - 1:+.1%} "
         f"(95 %: {ratio['low'] - 1:+.1%} to {ratio['high'] - 1:+.1%}); measured without the "
-        f"network {beside['share']:+.2%} of a step ({beside['low']:+.2%} to {beside['high']:+.2%})"
+        f"network {rest['ratio']:+.2%} of a step ({rest['low']:+.2%} to {rest['high']:+.2%})"
     )

@@ -1,4 +1,4 @@
-"""The same benchmark for every point of a grid of configs, and one report of it."""
+"""Command ``compare``: the same benchmark for every point of a grid of configs, and one report."""
 
 from __future__ import annotations
 
@@ -9,20 +9,16 @@ from elbowroom import hookimpl
 if TYPE_CHECKING:
     from elbowroom import RunEvent
 
-_HERE = "elbowroom.plugins.compare"
-
 
 @hookimpl
 def commands() -> dict[str, str]:
-    """What this plugin adds to the command line."""
-    return {
-        "compare": f"{_HERE}.command:compare",
-    }
+    """Return the command ``compare``."""
+    return {"compare": "elbowroom.plugins.compare.command:compare"}
 
 
 @hookimpl
 def progressed(event: RunEvent) -> None:
-    """Leave word of how far the training of a point is."""
-    from .point import note_training
+    """Write how far the training of a point is."""
+    from .worker import report_training
 
-    note_training(event)
+    report_training(event)

@@ -1,4 +1,4 @@
-"""What a comparison varies: ``key=value,value``, and what it leaves out."""
+"""Options of a comparison: ``key=value,value`` of --vary, and combinations of --skip."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from elbowroom import ConfigError
 
 @attrs.frozen
 class Axis:
-    """One config value that is varied."""
+    """A config key and its values."""
 
     key: str
     values: tuple[str, ...]  # as they are typed after ``key=``
 
     @classmethod
     def parse(cls, text: str) -> Axis:
-        """``process=gaussian,masked``; commas inside brackets and quotes belong to a value."""
+        """Parse ``process=gaussian,masked``; commas in brackets and quotes belong to a value."""
         key, equals, rest = text.partition("=")
         values = tuple(value.strip() for value in _split(rest))
         if not equals or not key.strip() or not all(values):
             raise ConfigError(f"--vary {text}: write --vary KEY=VALUE,VALUE,...")
         if key.strip() == "seed":
-            raise ConfigError("--vary seed: seeds are varied by --seeds N")
+            raise ConfigError("--vary seed: use --seeds N")
         return cls(key.strip(), values)._checked()
 
     @classmethod
     def of(cls, key: str, values: Sequence[Any]) -> Axis:
-        """Values given in Python, written as they would be typed."""
+        """An axis of Python values, written as they would be typed."""
         return cls(key, tuple(v if type(v) is str else json.dumps(v) for v in values))._checked()
 
     def _checked(self) -> Axis:
         twice = [value for value in self.values if self.values.count(value) > 1]
         if twice:
             text = f"{self.key}={','.join(self.values)}"
-            raise ConfigError(f"--vary {text}: {twice[0]} is named twice")
+            raise ConfigError(f"--vary {text}: {twice[0]} is given twice")
         return self
 
 
 def short_value(value: str) -> str:
-    """``{name: gaussian, predict: levels}`` as ``gaussian (predict: levels)``."""
+    """Shorten ``{name: gaussian, predict: levels}`` to ``gaussian (predict: levels)``."""
     mapping = re.fullmatch(r"\{\s*name:\s*([^,{}]+?)\s*(?:,\s*(.+?)\s*)?\}", value)
     if mapping is None:
         return value
@@ -53,7 +53,7 @@ def short_value(value: str) -> str:
 
 
 def parse_skip(text: str) -> dict[str, str]:
-    """``process=gaussian weighting=simple``: values that are not wanted together."""
+    """Parse ``process=gaussian weighting=simple``, a combination to leave out."""
     try:
         words = [word.partition("=") for word in shlex.split(text)]
     except ValueError as error:
@@ -64,7 +64,7 @@ def parse_skip(text: str) -> dict[str, str]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Parts between commas, minding brackets and quotes."""
+    """Yield the parts between commas outside of brackets and quotes."""
     depth, quote, start = 0, "", 0
     for k, letter in enumerate(text):
         if quote:

@@ -17,9 +17,9 @@ from elbowroom.plugins.console.remaining_time import RemainingTime, duration
 from elbowroom.plugins.evaluation.options import Features, Metrics, Reference, Samples, SampleSeeds
 
 if TYPE_CHECKING:
-    from .comparison import Cell, Comparison
-    from .decimals import Column
-    from .running import State
+    from .point import Point
+    from .results import Budgets, Results, Summary
+    from .tables import Column
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A YAML file or a preset's name.")]
 Overrides = Annotated[
@@ -76,9 +76,6 @@ def compare(
     launcher: Annotated[
         str, typer.Option(metavar="SPEC", help="Where points run: local, ray or submitit.")
     ] = "local",
-    paper: Annotated[
-        bool, typer.Option("--paper", help="Show the paper's numbers in the report.")
-    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the commands of each point; run nothing.")
     ] = False,
@@ -96,7 +93,7 @@ def compare(
 
     from .axes import Axis, parse_skip
     from .comparison import Comparison, refuse_broken
-    from .run import run_cells
+    from .run import run_points
 
     protocol = EvaluationProtocol(
         metrics=tuple(metric or ()),
@@ -120,239 +117,215 @@ def compare(
         device,
         ranks,
     )
-    cells = comparison.cells()
+    points = comparison.points()
     if dry_run:
-        _print_commands(comparison, cells, as_json=json)
-    refuse_broken(cells)
+        _print_commands(points, as_json=json)
+    refuse_broken(points)
     if dry_run:
         return
-    with watching(cells) as watch:
-        found = run_cells(comparison, cells, parse_spec(launcher), jobs, paper=paper, watch=watch)
-    results = found.results
+    with watching(points) as watch:
+        found = run_points(comparison, points, parse_spec(launcher), jobs, watch)
     if json:
-        print_json({"paths": {k: str(path) for k, path in found.paths.items()}, **results})
+        paths = {name: str(path) for name, path in found.paths.items()}
+        print_json({"paths": paths, **found.results.record()})
     else:
-        print_results(results)
+        print_results(found.results)
         for path in found.paths.values():
             console().print(f"written: {path}", markup=False)
-    said = {state.status for state in found.states.values()}
-    if said & {"interrupted", "waiting"}:
-        console(stderr=True).print("interrupted: the same command goes on from here")
+    statuses = {point.status for point in points}
+    if statuses & {"interrupted", "waiting"}:
+        console(stderr=True).print("interrupted: the same command resumes")
         raise typer.Exit(INTERRUPTED)
-    if "failed" in said or any(point["failed"] for point in results["points"]):
+    if "failed" in statuses or any(p.evaluated and p.evaluated.failed for p in points):
         raise typer.Exit(FAILED)
 
 
-def _print_commands(comparison: Comparison, cells: Sequence[Cell], *, as_json: bool) -> None:
-    listed = {cell.name: comparison.commands(cell) for cell in cells if cell.point is not None}
-    broken = {cell.name: cell.problem for cell in cells if cell.point is None}
+def _print_commands(points: Sequence[Point], *, as_json: bool) -> None:
+    commands = {point.name: point.commands for point in points if point.config is not None}
+    broken = {point.name: point.reason for point in points if point.config is None}
     if as_json:
-        print_json({"commands": listed, "problems": broken})
+        print_json({"commands": commands, "problems": broken})
         return
-    for commands in listed.values():
-        echo(" && \\\n  ".join(commands))
+    for lines in commands.values():
+        echo(" && \\\n  ".join(lines))
     for name, problem in broken.items():
         echo(f"# {name} cannot be run: {problem}".replace("\n", "\n# "))
 
 
-# -- while it runs
+# -- progress
 
 
 @contextmanager
-def watching(
-    cells: Sequence[Cell],
-) -> Iterator[Callable[[Mapping[str, State]], None]]:
+def watching(points: Sequence[Point]) -> Iterator[Callable[[Sequence[Point]], None]]:
     """A bar for each running point on a terminal, a line for each event elsewhere."""
-    labels = {cell.name: f"{cell.label} · seed {cell.seed}" for cell in cells}
     with progress_bars() as bars:
-        whole = bars.add_task("points", total=len(cells))
+        whole = bars.add_task("points", total=len(points))
         tasks: dict[str, Any] = {}
-        lines = _Lines(labels, bars.console)
+        lines = _Lines(len(points), bars.console)
 
-        def watch(states: Mapping[str, State]) -> None:
-            over = [name for name, state in states.items() if state.status in _OVER]
-            bars.update(whole, completed=len(over))
-            for name, state in states.items():
-                if state.status == "running":
-                    if name not in tasks:
-                        tasks[name] = bars.add_task(labels[name], total=None)
-                    words = f"{labels[name]}: {state.doing}"
+        def watch(points: Sequence[Point]) -> None:
+            bars.update(whole, completed=sum(point.status in _OVER for point in points))
+            for point in points:
+                if point.status == "running":
+                    if point.name not in tasks:
+                        tasks[point.name] = bars.add_task(point.title, total=None)
                     bars.update(
-                        tasks[name], description=words, completed=state.done, total=state.of or None
+                        tasks[point.name],
+                        description=f"{point.title}: {point.task}",
+                        completed=point.done,
+                        total=point.total or None,
                     )
-                elif name in tasks:
-                    bars.remove_task(tasks.pop(name))
-            lines.tell(states)
+                elif point.name in tasks:
+                    bars.remove_task(tasks.pop(point.name))
+            lines.update(points)
 
         yield watch
 
 
 _OVER = ("finished", "failed", "interrupted")
 _QUIET = 10.0  # seconds between lines about the same point
-_SILENCE = 30.0  # after so many it is said again where it stands
+_SILENCE = 30.0  # seconds after which an unchanged state is printed again
 
 
 class _Lines:
-    """Says what changed, a line each; where bars are drawn only what ended."""
+    """Prints changes of points, a line each; next to progress bars only those that ended."""
 
-    def __init__(self, labels: Mapping[str, str], err: Any) -> None:
-        self._labels, self._err = labels, err
-        self._before: dict[str, State] = {}
+    def __init__(self, count: int, err: Any) -> None:
+        self._err = err
+        self._before: dict[str, tuple[Any, ...]] = {}  # state of each point
         self._over: int | None = None
-        self._told: dict[str, float] = dict.fromkeys(labels, -math.inf)
+        self._printed: dict[str, float] = {}
         self._began = time.monotonic()
-        self._paces: dict[
-            tuple[str, str], RemainingTime
-        ] = {}  # of each point at each thing it does
-        self._points = RemainingTime()
-        self._points.left(0, len(labels))
+        self._remaining: dict[tuple[str, str], RemainingTime] = {}  # of each point and task
+        self._all = RemainingTime()
+        self._all.left(0, count)
 
-    def tell(self, states: Mapping[str, State]) -> None:
-        for name, state in states.items():
-            before = self._before.get(name)
-            self._before[name] = state
-            left = self._left(name, state)
-            if state.status == "waiting" or (before == state and not self._silent(name, state)):
+    def update(self, points: Sequence[Point]) -> None:
+        """Print what changed since the last call."""
+        for point in points:
+            before = self._before.get(point.name)
+            state = (point.status, point.reason, point.task, point.done, point.total)
+            self._before[point.name] = state
+            left = self._left(point)
+            running = point.status == "running"
+            since = time.monotonic() - self._printed.get(point.name, -math.inf)
+            if point.status == "waiting" or (
+                before == state and not (running and since > _SILENCE)
+            ):
                 continue
-            if state.status == "running":
-                changed = before is None or before.doing != state.doing
-                late = time.monotonic() - self._told[name] > _QUIET
-                if self._err.is_terminal or not (late or (changed and state.doing == "training")):
+            if running:
+                new_training = (before is None or before[2] != point.task) and (
+                    point.task == "training"
+                )
+                if self._err.is_terminal or not (since > _QUIET or new_training):
                     continue
-            self._told[name] = time.monotonic()
-            self._err.print(self._line(name, state, before) + left, markup=False)
-        self._tell_of_the_rest(states)
+            self._printed[point.name] = time.monotonic()
+            self._err.print(self._line(point, first=before is None) + left, markup=False)
+        self._print_remaining(points)
 
-    def _silent(self, name: str, state: State) -> bool:
-        """Has a point that runs said nothing for long?"""
-        return state.status == "running" and time.monotonic() - self._told[name] > _SILENCE
-
-    def _left(self, name: str, state: State) -> str:
-        """How long a point will be at what it does."""
-        if state.status != "running":
+    def _left(self, point: Point) -> str:
+        """Remaining time of the current task."""
+        if point.status != "running":
             return ""
-        pace = self._paces.setdefault((name, state.doing), RemainingTime())
-        left = pace.left(state.done, state.of)
+        remaining = self._remaining.setdefault((point.name, point.task), RemainingTime())
+        left = remaining.left(point.done, point.total)
         return "" if left is None else f", {duration(left)} to go"
 
-    def _tell_of_the_rest(self, states: Mapping[str, State]) -> None:
-        """When another point is through, how long the others will take at this pace."""
-        over = sum(state.status in _OVER for state in states.values())
+    def _print_remaining(self, points: Sequence[Point]) -> None:
+        """Print the remaining time of all points whenever another one ended."""
+        over = sum(point.status in _OVER for point in points)
         if over == self._over:
             return
-        fresh, self._over = self._over is not None, over
-        left = self._points.left(over, len(states))
-        if fresh and left is not None:
-            words = f"{over} of {len(states)} points are through, {duration(left)} to go"
-            self._err.print(words, markup=False)
+        first, self._over = self._over is None, over
+        left = self._all.left(over, len(points))
+        if not first and left is not None:
+            self._err.print(
+                f"{over} of {len(points)} points done, {duration(left)} to go", markup=False
+            )
 
-    def _line(self, name: str, state: State, before: State | None) -> str:
-        clock = f"{time.monotonic() - self._began:6.0f} s  {self._labels[name]}: "
-        if state.status == "running":
-            return f"{clock}{state.doing} {state.done}/{state.of}"
-        if state.status == "finished" and not state.reason:
-            return clock + ("finished already" if before is None else "finished")
-        return f"{clock}{state.status}{': ' if state.reason else ''}{state.reason}"
-
-
-# -- what it found
+    def _line(self, point: Point, *, first: bool) -> str:
+        clock = f"{time.monotonic() - self._began:6.0f} s  {point.title}: "
+        if point.status == "running":
+            return f"{clock}{point.task} {point.done}/{point.total}"
+        if point.status == "finished" and not point.reason:
+            return clock + ("finished already" if first else "finished")
+        return f"{clock}{point.status}{': ' if point.reason else ''}{point.reason}"
 
 
-def print_results(results: Mapping[str, Any]) -> None:
-    """The table of groups, what failed, where budgets differ, and the paper's rows if asked for."""
+# -- results
+
+
+def print_results(results: Results) -> None:
+    """Print the table of models, what failed, and the budgets."""
     from rich.text import Text
 
-    from .presentation import legend
+    from .tables import legend
 
     out = console()
     out.print(_measurements_table(results))
     out.print(Text(legend(results), style="dim"))
-    for point in results["points"]:
-        if point["status"] != "finished":
-            style = "red" if point["status"] == "failed" else "yellow"
-            words = f"{point['status']}: {point['reason']}" if point["reason"] else point["status"]
-            out.print(
-                Text.assemble(
-                    (f"{point['label']} · seed {point['seed']}: ", "bold"), (words, style)
-                )
-            )
-        for name, why in point["failed"].items():
-            where = f"{point['label']} · seed {point['seed']}: "
-            out.print(Text.assemble((where, "bold"), (f"{name} failed: {why}", "red")))
-    out.print(_budget_words(results["budgets"]))
-    if results["paper"]:
-        out.print(_paper_table(results))
+    for point in results.points:
+        if point.status != "finished":
+            style = "red" if point.status == "failed" else "yellow"
+            words = f"{point.status}: {point.reason}" if point.reason else point.status
+            out.print(Text.assemble((f"{point.title}: ", "bold"), (words, style)))
+        for name, why in (point.evaluated.failed if point.evaluated else {}).items():
+            out.print(Text.assemble((f"{point.title}: ", "bold"), (f"{name} failed: {why}", "red")))
+    out.print(_budget_words(results.budgets))
 
 
-def _measurements_table(results: Mapping[str, Any]) -> Any:
+def _measurements_table(results: Results) -> Any:
     from rich.text import Text
 
-    from .differences import leads
-    from .presentation import (
-        best_of,
-        column_of,
-        floor_of,
-        heading_of,
-        knows_nothing_of,
-        knows_nothing_words,
-        shown_measurements,
-    )
+    from .tables import columns, reference_rows
 
-    names = shown_measurements(results, narrow=True)
-    keys = list(results["vary"]) or ["point"]
-    heads = [">" + heading_of(results, name).replace(", ", "\n") for name in names]
-    listing = table(results["title"], *keys, "bound?", *heads, ">seeds")
-    best = {name: k for name, k in best_of(results).items() if leads(results, name, k)}
-    columns = {name: column_of(results, name) for name in names}
-    for k, group in enumerate(results["groups"]):
+    shown = columns(results, narrow=True)
+    keys = list(results.vary) or ["point"]
+    heads = [">" + column.title.replace(", ", "\n") for column in shown]
+    listing = table(results.title, *keys, "bound?", *heads, ">seeds")
+    for k, model in enumerate(results.models):
         cells = [
-            _cell(column, group["figures"].get(name), bold=best.get(name) == k)
-            for name, column in columns.items()
+            _cell(column, model.measurements.get(column.name), bold=column.best == k)
+            for column in shown
         ]
-        weighting = group["weighting"] or {}
-        bound = {True: "yes", False: "no", None: "?"}[weighting.get("is_bound")]
-        count = f"{group['finished']}/{len(group['points'])}"
-        values = list(group["values"].values()) or [group["label"]]
+        is_bound = None if model.weighting is None else model.weighting.is_bound
+        bound = {True: "yes", False: "no", None: "?"}[is_bound]
+        count = f"{len(model.finished)}/{len(model.points)}"
+        values = list(model.values.values()) or [model.label]
         listing.add_row(*(Text(value) for value in values), bound, *cells, count)
     listing.add_section()
-    for title, of in (("real data", floor_of), (knows_nothing_words(results), knows_nothing_of)):
-        said = [
-            "" if (value := of(results, name)) is None else column.plain(value)
-            for name, column in columns.items()
-        ]
-        if any(said):
-            padding = [""] * (len(keys) - 1)
-            listing.add_row(title, *padding, "", *said, "", style="dim")
+    for title, row in reference_rows(results, shown):
+        listing.add_row(title, *[""] * (len(keys) - 1), "", *row, "", style="dim")
     return listing
 
 
-def _cell(column: Column, measurement: Mapping[str, Any] | None, *, bold: bool) -> Any:
+def _cell(column: Column, one: Summary | None, *, bold: bool) -> Any:
     from rich.text import Text
 
-    value = column.value(measurement)
-    if measurement is None or value is None:
+    value = column.value(one)
+    if one is None or value is None:
         return Text("-", style="dim")
-    spread = column.spread(measurement)
-    tail = "" if spread is None else f"\u00a0±\u00a0{spread}"
-    mark = "\u00a0†" if measurement.get("vacuous") else ""
+    error = column.error(one)
+    tail = "" if error is None else f"\u00a0±\u00a0{error}"
+    mark = "\u00a0†" if one.vacuous else ""
     return Text.assemble((value, "bold" if bold else ""), (tail, "dim"), (mark, "red"))
 
 
-def _budget_words(budgets: Mapping[str, Any]) -> Any:
+def _budget_words(budgets: Budgets) -> Any:
     from rich.text import Text
 
-    same = ", ".join(f"{key} {value}" for key, value in budgets["same"].items())
+    same = ", ".join(f"{key} {value}" for key, value in budgets.same.items())
     lines: list[Any] = [("same for all: ", "bold"), same + "\n"]
-    for key, said in budgets["different"].items():
-        lines += [(f"{key} differ: ", "bold"), _by_value(said) + "\n"]
+    for key, values in budgets.different.items():
+        lines += [(f"{key} differ: ", "bold"), _by_value(values) + "\n"]
     return Text.assemble(*lines)
 
 
-def _by_value(said: Mapping[str, Any]) -> str:
-    """Each value with those that have it; many numbers as a range."""
+def _by_value(values: Mapping[str, Any]) -> str:
+    """Each value with the models that have it; many numbers as a range."""
     having: dict[Any, list[str]] = {}
-    for label, value in said.items():
-        if value is not None:  # a group of which it is not known
+    for label, value in values.items():
+        if value is not None:
             having.setdefault(value, []).append(label)
     numbers = [value for value in having if isinstance(value, int | float)]
     if len(having) > 4 and len(numbers) == len(having):
@@ -361,32 +334,3 @@ def _by_value(said: Mapping[str, Any]) -> str:
         f"{f'{value:,}' if isinstance(value, int | float) else value} ({', '.join(labels)})"
         for value, labels in having.items()
     )
-
-
-def _paper_table(results: Mapping[str, Any]) -> Any:
-    from rich.text import Text
-
-    from .presentation import paper_columns
-
-    paper, columns = results["paper"], paper_columns(results)
-    listing = table(
-        f"The paper's figures (quoted: {paper['setting']}) beside ours (measured here)",
-        "model",
-        "weighting",
-        ">FID, quoted",
-        ">IS, quoted",
-        "ours",
-        ">FID, ours",
-        ">IS, ours",
-    )
-    for row in paper["rows"]:
-        quoted = row["inception_score"]
-        head = [row["model"], row["weighting"] or "", str(row["fid"]), f"{quoted or ''}"]
-        if not row["ours"]:
-            listing.add_row(*head, "", "", "")
-        for one in row["ours"]:
-            measurements = [
-                _cell(column, one[name], bold=False) for name, column in columns.items()
-            ]
-            listing.add_row(*head, Text(one["label"]), *measurements)
-    return listing

@@ -23,11 +23,11 @@ models are a table too, of y'_st - y_st: what both share in A_s and B_t cancels.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import attrs
 import torch
+from elbowroom.plugins.evaluation.metric import Measurement
 
 TRAINING, EVALUATION = "training seeds", "evaluation"
 
@@ -41,7 +41,7 @@ class StandardError:
 
 
 def crossed_error(table: Sequence[Sequence[float]]) -> StandardError:
-    """The standard error of the mean of y [S, T], of which S or T is at least 2."""
+    """Standard error of the mean of y [S, T], of which S or T is at least 2."""
     y = torch.tensor(table, dtype=torch.float64)
     rows, columns = y.shape
     if min(rows, columns) == 1:
@@ -61,28 +61,26 @@ def crossed_error(table: Sequence[Sequence[float]]) -> StandardError:
     return StandardError(math.sqrt(total / y.numel()), max(known, 1))
 
 
-def replicates(measurements: Sequence[Mapping[str, Any]]) -> list[list[float]] | None:
-    """[S, T] the replicates of each run; None where some run has none, or another number."""
-    found = [list(one.get("replicates") or ()) for one in measurements]
+def replicates(measurements: Sequence[Measurement]) -> list[list[float]] | None:
+    """[S, T] replicates of each run; None where some run has none or another number."""
+    found = [list(one.replicates or ()) for one in measurements]
     whole = all(len(one) == len(found[0]) > 1 and None not in one for one in found)
     return found if found and whole else None
 
 
-def combined_error(
-    measurements: Sequence[Mapping[str, Any]],
-) -> tuple[float | None, list[str]]:
-    """The standard error of the mean over training seeds, and the sources of noise it includes.
+def combined_error(measurements: Sequence[Measurement]) -> tuple[float | None, list[str]]:
+    """Standard error of the mean over training seeds, and the sources of noise it includes.
 
-    Without replicates it is sqrt(std²/S + mean of the runs' own variances): how much of these
-    variances training seeds share is not known then, so all of it is counted as shared.
+    Without replicates it is sqrt(std²/S + mean of the runs' own variances): all of these variances
+    are counted as shared between training seeds, as the shared part is not known.
     """
-    values = [one["value"] for one in measurements]
-    own = [one["standard_error"] for one in measurements]
+    values = [one.value for one in measurements]
+    own = [one.standard_error for one in measurements]
     known = [EVALUATION] if None not in own else []
     if len(values) == 1:
         return own[0], known
     if (table := replicates(measurements)) is not None:
         return crossed_error(table).value, [TRAINING, EVALUATION]
     scatter = crossed_error([[value] for value in values]).value
-    shared = sum(error**2 for error in own) / len(own) if known else 0.0
+    shared = sum(error**2 for error in own if error is not None) / len(own) if known else 0.0
     return math.sqrt(scatter**2 + shared), [TRAINING, *known]

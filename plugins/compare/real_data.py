@@ -1,7 +1,7 @@
-"""The data of a comparison: what configs call it, and a few of its own pictures.
+"""The data sets of a comparison, with images of real examples.
 
-The pictures are arranged as the samples are in the report, every class in turn: a place shows the
-same class in both. Of each class the first are taken, in an order that is drawn at random.
+Examples are arranged as the samples in the report, so that a position has the same class in both.
+They are drawn at random.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import attrs
 import torch
 from elbowroom import ComponentSpec, Config, Dataset, ElbowroomError, Split
 from elbowroom.config import options_of, to_plain
@@ -20,33 +21,50 @@ from elbowroom.plugins.sampling.picture import has_picture, pixels
 from elbowroom.randomness import permute
 from torch import Tensor
 
-from .comparison import Cell
+from .point import Point
 
-_MOST = 4096  # examples that are looked at to find some of every class
+_MOST = 4096  # examples that are read to find some of every class
 _AT_ONCE = 256
 
 
-def show_data(cells: Sequence[Cell], out: Path) -> list[dict[str, Any]]:
-    """Each data set once: its name, the options that were chosen, who has it, and its picture."""
-    same: dict[str, list[Cell]] = {}
-    for cell in cells:
-        if cell.point is not None and cell.point.config.data is not None:
-            key = json.dumps(to_plain(cell.point.config.data), sort_keys=True, default=str)
-            same.setdefault(key, []).append(cell)
+@attrs.frozen(kw_only=True)
+class DataShown:
+    """A data set of a comparison, with an image of real examples if it has images."""
+
+    name: str
+    options: Mapping[str, str]  # that differ from their defaults
+    models: Sequence[str]  # labels
+    picture: str | None = None  # a file in the comparison's folder
+    split: str = ""
+    width: int = 0
+    height: int = 0
+    classes: Sequence[Sequence[str]] | None = None  # by row of the image
+
+    def __str__(self) -> str:
+        options = ", ".join(f"{key}: {value}" for key, value in self.options.items())
+        return f"data: {self.name}{f' ({options})' if options else ''}"
+
+
+def show_data(points: Sequence[Point], out: Path) -> list[DataShown]:
+    """Each data set of the points, once; images of real examples are written to ``out``."""
+    same: dict[str, tuple[Config, ComponentSpec, list[str]]] = {}
+    for point in points:
+        if point.config is not None and point.config.data is not None:
+            data = point.config.data
+            key = json.dumps(to_plain(data), sort_keys=True, default=str)
+            same.setdefault(key, (point.config, data, []))[2].append(point.label)
     found = []
-    for k, having in enumerate(same.values()):
-        assert having[0].point is not None and having[0].point.config.data is not None
-        config, data = having[0].point.config, having[0].point.config.data
-        about: dict[str, Any] = {"name": data.name, "options": chosen(data)}
-        about["models"] = list(dict.fromkeys(cell.label for cell in having))
-        with suppress(ElbowroomError):  # files that are elsewhere: the points have seen them
-            about |= _draw(config, data.build(), out, f"real-{k}.png" if k else "real.png")
+    for k, (config, data, labels) in enumerate(same.values()):
+        models = list(dict.fromkeys(labels))
+        about = DataShown(name=data.name, options=changed_options(data), models=models)
+        with suppress(ElbowroomError):  # the files may be on the points' machine alone
+            about = _draw(about, config, data.build(), out, f"real-{k}.png" if k else "real.png")
         found.append(about)
     return found
 
 
-def chosen(spec: ComponentSpec) -> dict[str, str]:
-    """The options whose values are not the usual ones, as the config has them."""
+def changed_options(spec: ComponentSpec) -> dict[str, str]:
+    """The options of a config that differ from their defaults."""
     given = spec.given or {}
     usual = {name: _plain(option.default()) for name, option in options_of(spec.cls).items()}
     return {
@@ -62,27 +80,29 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _draw(config: Config, data: Dataset, out: Path, name: str) -> dict[str, Any]:
-    """Write the picture; its file, sizes and classes, nothing where data are no pictures."""
+def _draw(about: DataShown, config: Config, data: Dataset, out: Path, name: str) -> DataShown:
+    """Write the image of real examples, for data that are images."""
     spec = data.spec
     if not has_picture(spec.shape):
-        return {}
+        return about
     film = Filmstrip(config.process.build().bind(spec))
     split = next((part for part in ("test", "train") if len(data.split(part))), "test")
     labels = [k % (spec.classes or 1) for k in range(film.count)]
-    x = examples(data.split(split), labels, spec.shape)
-    picture = film.side_by_side(pixels(x, spec.levels))
+    picture = film.side_by_side(
+        pixels(examples(data.split(split), labels, spec.shape), spec.levels)
+    )
     out.mkdir(parents=True, exist_ok=True)
     save_small_png(picture, out / name)
     height, width, _ = picture.shape
-    sizes = {"width": width, "height": height, "classes": film.class_names()}
-    return {"picture": name, "split": split, **sizes}
+    return attrs.evolve(
+        about, picture=name, split=split, width=width, height=height, classes=film.class_names()
+    )
 
 
 def examples(split: Split, labels: Sequence[int], shape: tuple[int, ...]) -> Tensor:
-    """[len(labels), *shape] an example of each label, none twice; -1 where too few were found.
+    """[len(labels), *shape] distinct examples with these labels; -1 where too few were found.
 
-    Where examples have no labels, all have label 0.
+    Examples without labels count as label 0.
     """
     places: dict[int, list[int]] = {}
     for place, label in enumerate(labels):
@@ -99,12 +119,3 @@ def examples(split: Split, labels: Sequence[int], shape: tuple[int, ...]) -> Ten
         if not any(places.values()):
             break
     return found
-
-
-def data_words(data: Sequence[Mapping[str, Any]]) -> list[str]:
-    """``data: image-folder (path: birds, size: 32)``, one for each."""
-    words = []
-    for one in data:
-        options = ", ".join(f"{key}: {value}" for key, value in one["options"].items())
-        words.append(f"data: {one['name']}{f' ({options})' if options else ''}")
-    return words

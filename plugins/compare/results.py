@@ -1,185 +1,252 @@
-"""What a comparison found: plain data.
+"""Results of a comparison: its points, and the models whose points differ in the seed alone.
 
-    points       one for each point of the grid: values, seed, status, measurements, budget, folder
-    groups       points that differ in the seed alone: mean of measurements with its standard error
-                 and the sources of noise in it, std over seeds, curves, samples, the weighting's
-                 shape and certificate
-    display      measurement -> its title and where it is shown, as its metric says
-    differences  each group less the first, seed by seed
-    budgets      what is the same for all, and where groups differ
-    frontiers    quality against network calls, and against training compute (frontiers.py)
-    paper        rows quoted from the paper, if they were asked for
-    data         each data set, with its options and a picture of real examples (real_data.py)
-
-``results.json`` holds all of it; the report and every table are made from it alone.
+``results.json`` is :meth:`Results.record`; tables, plots and the report are rendered from
+:class:`Results`.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from importlib import metadata
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import attrs
 from elbowroom import Config, ElbowroomError
 from elbowroom.config import to_plain
 from elbowroom.files import finite
-from elbowroom.plugins.evaluation.metric import is_vacuous
+from elbowroom.plugins.evaluation.metric import Display, Measurement, is_vacuous
 from elbowroom.runs import RunFolder
 
-from .comparison import Cell, Comparison
-from .differences import differences
+from .comparison import Comparison
+from .differences import Differences, differences
 from .errors import combined_error
-from .frontiers import Operations, asks_for_operations, frontiers
-from .loss_curves import curves_of, weighting_of
-from .paper_table import ROWS, SETTING, ours
-from .running import State
+from .frontiers import Frontier, frontiers, step_operations
+from .loss_curves import Curve, WeightingShape, curves_of, weighting_of
+from .point import Evaluated, Point
+from .real_data import DataShown, show_data
 
-FORMAT = 1
+FORMAT = 2
 
 
-def collect(
-    comparison: Comparison,
-    cells: Sequence[Cell],
-    states: Mapping[str, State],
-    *,
-    paper: bool = False,
-) -> dict[str, Any]:
-    """Everything that is known of a comparison."""
-    points = [_point(comparison, cell, states[cell.name]) for cell in cells]
-    groups = [_group(same) for same in _by_values(cells, points)]
-    _add_operations(comparison, groups, cells)
-    found = finite(
-        {
-            "format": FORMAT,
-            "elbowroom": metadata.version("elbowroom"),
-            "title": f"{comparison.source}: {_varied(comparison)}",
-            "source": comparison.source,
-            "overrides": list(comparison.overrides),
-            "vary": {axis.key: list(axis.values) for axis in comparison.axes},
-            "seeds": sorted({cell.seed for cell in cells}),
-            "protocol": comparison.protocol.record(),
-            "points": points,
-            "groups": groups,
-            "display": displays(comparison),
-            "differences": differences(groups, points),
-            "budgets": budgets(groups),
-            "paper": _paper(groups) if paper else None,
+@attrs.frozen
+class Summary:
+    """A measurement of a model: its mean over training seeds, with error and protocol."""
+
+    mean: float | None
+    sd: float | None  # over training seeds
+    n: int
+    standard_error: float | None
+    error_includes: Sequence[str]
+    heading: str
+    better: Literal["lower", "higher"] | None
+    floor: float | None  # the same measurement of real data
+    uniform_baseline: float | None
+    vacuous: bool  # worse than the uniform baseline
+    of: Mapping[str, Any]  # protocol
+
+    @classmethod
+    def over(cls, runs: Sequence[Measurement]) -> Summary:
+        """Summarise the same measurement of several runs."""
+        known = [one for one in runs if one.value is not None]
+        values, first = [one.value for one in known], runs[0]
+        mean = statistics.fmean(values) if values else None
+        error, includes = combined_error(known) if known else (None, [])
+        return cls(
+            mean=mean,
+            sd=statistics.stdev(values) if len(values) > 1 else None,
+            n=len(values),
+            standard_error=error,
+            error_includes=includes,
+            heading=first.heading,
+            better=first.better,
+            floor=first.floor,
+            uniform_baseline=first.uniform_baseline,
+            vacuous=is_vacuous(mean, first.better, first.uniform_baseline),
+            of={k: v for k, v in first.of.items() if k not in ("run", "weights")},
+        )
+
+
+@attrs.define(eq=False)
+class Model:
+    """The points that differ in the seed alone, and their mean results."""
+
+    label: str
+    values: Mapping[str, str]
+    points: Sequence[Point]
+    measurements: dict[str, Summary] = attrs.field(factory=dict)
+    budget: dict[str, Any] = attrs.field(factory=dict)
+    milestones: dict[str, dict[int, Summary]] = attrs.field(factory=dict)
+    curves: dict[str, Curve] = attrs.field(factory=dict)
+    weighting: WeightingShape | None = None
+    step_flops: float | None = None  # operations of a training step, where models differ in it
+
+    @property
+    def finished(self) -> list[Point]:
+        """Its finished points."""
+        return [point for point in self.points if point.evaluated is not None]
+
+    @property
+    def shown(self) -> Point | None:
+        """The point whose samples are shown."""
+        pictured = (p for p in self.points if p.evaluated is not None and p.evaluated.reverse)
+        return next(pictured, None)
+
+    @classmethod
+    def of_points(cls, points: Sequence[Point]) -> Model:
+        """Summarise points that differ in the seed alone."""
+        done = [point.evaluated for point in points if point.evaluated is not None]
+        runs = [RunFolder(point.folder) for point in points if point.evaluated is not None]
+        config = next((point.config for point in points if point.config is not None), None)
+        at = milestones([point.milestones for point in points if point.evaluated is not None])
+        return cls(
+            points[0].label,
+            points[0].values,
+            points,
+            measurements=_summaries([one.measurements for one in done]),
+            budget={} if config is None else _budget(config, done),
+            milestones=at,
+            curves={**curves_of(runs), **_milestone_curves(at)},
+            weighting=weighting_of(config, runs),
+        )
+
+    def record(self) -> dict[str, Any]:
+        """JSON data."""
+        return {
+            "label": self.label,
+            "values": dict(self.values),
+            "points": [point.name for point in self.points],
+            "finished": len(self.finished),
+            "figures": {name: attrs.asdict(one) for name, one in self.measurements.items()},
+            "budget": self.budget,
+            "weighting": self.weighting and attrs.asdict(self.weighting),
+            "milestones": {
+                name: {str(step): attrs.asdict(one) for step, one in at.items()}
+                for name, at in self.milestones.items()
+            },
+            "curves": {name: attrs.asdict(one) for name, one in self.curves.items()},
+            "step_flops": self.step_flops,
         }
+
+
+@attrs.define(eq=False)
+class Results:
+    """All results of a comparison."""
+
+    source: str
+    out: Path  # folder of the comparison
+    vary: Mapping[str, Sequence[str]]
+    protocol: Mapping[str, Any]
+    points: Sequence[Point]
+    models: Sequence[Model]
+    display: Mapping[str, Display] = attrs.field(factory=dict)
+    data: Sequence[DataShown] = ()
+    overrides: Sequence[str] = ()
+
+    @property
+    def seeds(self) -> list[int]:
+        """All training seeds."""
+        return sorted({point.seed for point in self.points})
+
+    @property
+    def title(self) -> str:
+        """The source and what is varied."""
+        return f"{self.source}: {' × '.join(self.vary) or 'one point'}"
+
+    @cached_property
+    def differences(self) -> Differences | None:
+        """Each model less the first, seed by seed."""
+        return differences(self.models)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        """Equal and different budgets."""
+        return Budgets.of(self.models)
+
+    @cached_property
+    def frontiers(self) -> list[Frontier]:
+        """Quality against network calls, and against training compute."""
+        return frontiers(self)
+
+    def record(self) -> dict[str, Any]:
+        """The content of ``results.json``."""
+        between = self.differences
+        record: dict[str, Any] = finite(
+            {
+                "format": FORMAT,
+                "elbowroom": metadata.version("elbowroom"),
+                "title": self.title,
+                "source": self.source,
+                "overrides": list(self.overrides),
+                "vary": {key: list(values) for key, values in self.vary.items()},
+                "seeds": self.seeds,
+                "protocol": dict(self.protocol),
+                "points": [point.record(self.out) for point in self.points],
+                "groups": [model.record() for model in self.models],
+                "display": {name: one.record() for name, one in self.display.items()},
+                "differences": between
+                and {
+                    "to": between.to,
+                    "groups": [
+                        {name: attrs.asdict(one) for name, one in model.items()}
+                        for model in between.models
+                    ],
+                },
+                "budgets": attrs.asdict(self.budgets),
+                "frontiers": [attrs.asdict(one) for one in self.frontiers],
+                "data": [attrs.asdict(one) for one in self.data],
+            }
+        )
+        return record
+
+
+def collect(comparison: Comparison, points: Sequence[Point]) -> Results:
+    """Summarise the points of a comparison, whose results were read when they finished."""
+    same: dict[tuple[str, ...], list[Point]] = {}
+    for point in points:
+        same.setdefault(tuple(point.values.values()), []).append(point)
+    models = [Model.of_points(group) for group in same.values()]
+    keys = [axis.key for axis in comparison.axes]
+    configs = [model.points[0].config for model in models]
+    for model, flops in zip(models, step_operations(keys, configs), strict=True):
+        model.step_flops = flops
+    return Results(
+        source=comparison.source,
+        out=comparison.out,
+        vary={axis.key: list(axis.values) for axis in comparison.axes},
+        protocol=comparison.protocol.record(),
+        points=points,
+        models=models,
+        display=displays(comparison),
+        data=show_data(points, comparison.out),
+        overrides=comparison.overrides,
     )
-    return {**found, "frontiers": frontiers(found)}
 
 
-def _add_operations(
-    comparison: Comparison, groups: Sequence[dict[str, Any]], cells: Sequence[Cell]
-) -> None:
-    """What a training step of each group takes, where training compute is compared."""
-    configs = [cell.point.config if cell.point else None for cell in cells[:: comparison.seeds]]
-    if asks_for_operations([axis.key for axis in comparison.axes], configs):
-        count = Operations()
-        for group, config in zip(groups, configs, strict=True):
-            group["step_flops"] = count.of_step(config)
+def displays(comparison: Comparison) -> dict[str, Display]:
+    """Measurement -> how its metric wants it shown."""
+    try:
+        metrics = comparison.protocol.build().values()
+    except ElbowroomError:  # each point reports the error
+        return {}
+    return {name: one for metric in metrics for name, one in metric.display.items()}
 
 
-def _varied(comparison: Comparison) -> str:
-    return " × ".join(axis.key for axis in comparison.axes) or "one point"
+def _summaries(runs: Sequence[Mapping[str, Measurement]]) -> dict[str, Summary]:
+    names = dict.fromkeys(name for run in runs for name in run)
+    return {name: Summary.over([run[name] for run in runs if name in run]) for name in names}
 
 
-def _point(comparison: Comparison, cell: Cell, state: State) -> dict[str, Any]:
-    found: Mapping[str, Any] = {}
-    milestones: list[dict[str, Any]] = []
-    if state.status == "finished" and cell.point is not None:
-        found, milestones = cell.point.evaluation() or {}, cell.point.milestones()
-    return {
-        "name": cell.name,
-        "label": cell.label,
-        "values": dict(cell.values),
-        "seed": cell.seed,
-        "status": state.status,
-        "reason": state.reason,
-        "folder": str(cell.folder.relative_to(comparison.out)),
-        "commands": comparison.commands(cell),
-        "figures": found.get("figures", {}),
-        "skipped": found.get("skipped", {}),
-        "failed": found.get("failed", {}),  # metrics
-        "step": found.get("step"),
-        "parameters": found.get("parameters"),
-        "calls": found.get("calls_mean"),
-        "train_seconds": found.get("train_seconds"),
-        "sampling_seconds": (found.get("seconds") or {}).get("sampling"),
-        "reverse": found.get("reverse"),
-        "texts": found.get("texts"),
-        "milestones": [{"step": m["step"], "figures": m["figures"]} for m in milestones],
-    }
-
-
-def _by_values(
-    cells: Sequence[Cell], points: Sequence[dict[str, Any]]
-) -> list[list[tuple[Cell, dict[str, Any]]]]:
-    same: dict[tuple[str, ...], list[tuple[Cell, dict[str, Any]]]] = {}
-    for cell, point in zip(cells, points, strict=True):
-        same.setdefault(tuple(cell.values.values()), []).append((cell, point))
-    return list(same.values())
-
-
-def _group(same: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
-    cell = same[0][0]
-    done = [point for _, point in same if point["status"] == "finished"]
-    config = next((c.point.config for c, _ in same if c.point is not None), None)
-    names = dict.fromkeys(name for point in done for name in point["figures"])
-    judged = milestones([point["milestones"] for point in done])
-    runs = [RunFolder(c.folder) for c, p in same if p["status"] == "finished"]
-    return {
-        "label": cell.label,
-        "values": dict(cell.values),
-        "points": [point["name"] for _, point in same],
-        "finished": len(done),
-        "figures": {
-            name: summary([p["figures"][name] for p in done if name in p["figures"]])
-            for name in names
-        },
-        "budget": _budget(config, done),
-        "weighting": weighting_of(config, runs),
-        "names": {} if config is None else _names(config),
-        "milestones": judged,
-        "curves": {**curves_of(runs), **_milestone_curves(judged)},
-        "shown": next((p["name"] for p in done if p["reverse"]), None),
-    }
-
-
-def summary(measurements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Mean over training seeds with its standard error (errors.py) and protocol; std over seeds."""
-    known = [f for f in measurements if f["value"] is not None]
-    values = [f["value"] for f in known]
-    first, mean = measurements[0], statistics.fmean(values) if values else None
-    nothing = first.get("knows_nothing")
-    error, includes = combined_error(known) if known else (None, [])
-    return {
-        "mean": mean,
-        "sd": statistics.stdev(values) if len(values) > 1 else None,
-        "n": len(values),
-        "standard_error": error,
-        "error_includes": includes,
-        "heading": first.get("heading"),
-        "better": first["better"],
-        "floor": first["floor"],
-        "knows_nothing": nothing,
-        "vacuous": is_vacuous(mean, first["better"], nothing),
-        "of": {k: v for k, v in first["of"].items() if k not in ("run", "weights")},
-    }
-
-
-def milestones(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Measurement -> its summary at each step that every run was judged at."""
-    at = [{one["step"]: one["figures"] for one in run} for run in runs]
+def milestones(runs: Sequence[Sequence[Evaluated]]) -> dict[str, dict[int, Summary]]:
+    """Measurement -> its summary at each step that every run was evaluated at."""
+    at = [{one.step: one.measurements for one in run} for run in runs]
     steps = sorted(set(at[0]).intersection(*at[1:])) if at else []
-    names = dict.fromkeys(
-        name for run in at for measurements in run.values() for name in measurements
-    )
+    names = dict.fromkeys(name for run in at for found in run.values() for name in found)
     return {
         name: {
-            str(step): summary([run[step][name] for run in at])
+            step: Summary.over([run[step][name] for run in at])
             for step in steps
             if all(name in run[step] for run in at)
         }
@@ -192,92 +259,59 @@ def over_training(measurement: str) -> str:
     return f"{measurement}_over_training"
 
 
-def _milestone_curves(judged: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[float]]]:
+def _milestone_curves(at: Mapping[str, Mapping[int, Summary]]) -> dict[str, Curve]:
     return {
-        over_training(name): [[int(step) for step in at], [one["mean"] for one in at.values()]]
-        for name, at in judged.items()
-    }
-
-
-def _names(config: Config) -> dict[str, str | None]:
-    return {
-        "process": config.process.name,
-        "weighting": config.weighting.name,
-        "data": config.data.name if config.data else None,
+        over_training(name): Curve(list(steps), [one.mean for one in steps.values()])
+        for name, steps in at.items()
     }
 
 
 # -- budgets
 
 
-def _budget(config: Config | None, done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a group was given, as a comparison must know it."""
-    if config is None:
-        return {}
-    calls = [p["calls"] for p in done if p["calls"] is not None]
-    spent = [p["train_seconds"] for p in done if p["train_seconds"] is not None]
+@attrs.frozen
+class Budgets:
+    """Budgets that all models share, and by key those of each model where they differ."""
+
+    same: Mapping[str, Any]
+    different: Mapping[str, Mapping[str, Any]]  # key -> label -> value
+
+    @classmethod
+    def of(cls, models: Sequence[Model]) -> Budgets:
+        """Compare the budgets of all models."""
+        known = {model.label: model.budget for model in models if model.budget}
+        same, different = {}, {}
+        for key in dict.fromkeys(key for budget in known.values() for key in budget):
+            each = {label: budget.get(key) for label, budget in known.items()}
+            values = [value for value in each.values() if value is not None]
+            if values and all(value == values[0] for value in values):
+                same[key] = values[0]
+            elif values:
+                different[key] = each
+        return cls(same, different)
+
+
+def _budget(config: Config, done: Sequence[Evaluated]) -> dict[str, Any]:
+    calls = [one.calls for one in done if one.calls is not None]
+    seconds = [one.train_seconds for one in done if one.train_seconds is not None]
     plain = to_plain(config)
     sampler = plain["sampler"] or {}
     return {
         "data": _short(plain["data"]),
-        "parameters": next((p["parameters"] for p in done), None),
+        "parameters": next((one.parameters for one in done), None),
         "training steps": config.train.steps,
         "batch size": config.train.batch_size,
         "learning rate": config.train.learning_rate,
         "sampler": sampler.get("name"),
         "sampler steps": sampler.get("steps"),
-        "network calls a sample": round(statistics.fmean(calls), 2) if calls else None,
-        "training seconds": round(statistics.fmean(spent), 1) if spent else None,
+        "network calls per sample": round(statistics.fmean(calls), 2) if calls else None,
+        "training seconds": round(statistics.fmean(seconds), 1) if seconds else None,
     }
 
 
 def _short(spec: Any) -> str:
-    """A component in a few words: its name, and the options that say something."""
+    """A component's name and its options that are not None."""
     if not isinstance(spec, Mapping):
         return str(spec)
-    told = [f"{k}={v}" for k, v in spec.items() if k != "name" and v is not None]
-    return ", ".join([str(spec.get("name")), *told])
-
-
-def budgets(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all groups share, and for the rest each group's own."""
-    known = [(g["label"], g["budget"]) for g in groups if g["budget"]]
-    keys = dict.fromkeys(key for _, budget in known for key in budget)
-    same, different = {}, {}
-    for key in keys:
-        said = {label: budget.get(key) for label, budget in known}
-        values = [value for value in said.values() if value is not None]
-        if not values:
-            continue
-        if all(value == values[0] for value in values):
-            same[key] = values[0]
-        else:
-            different[key] = said
-    return {"same": same, "different": different}
-
-
-# -- the paper beside ours
-
-
-def _paper(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    rows, measured = [], ours(groups)
-    for quoted in ROWS:
-        beside = [
-            {"label": g["label"], **{key: g["figures"].get(name) for key, name in measured.items()}}
-            for g in groups
-            if quoted.weighting is not None
-            and g["names"].get("process") == quoted.process
-            and g["names"].get("weighting") == quoted.weighting
-            and g["finished"]
-        ]
-        rows.append({**attrs.asdict(quoted), "ours": beside})
-    return {"setting": SETTING, "rows": rows}
-
-
-def displays(comparison: Comparison) -> dict[str, Any]:
-    """Measurement -> how its metric wants it shown; what a metric does not say is left out."""
-    try:
-        metrics = comparison.protocol.build().values()
-    except ElbowroomError:  # each point says why
-        return {}
-    return {name: one.record() for metric in metrics for name, one in metric.display.items()}
+    options = [f"{k}={v}" for k, v in spec.items() if k != "name" and v is not None]
+    return ", ".join([str(spec.get("name")), *options])

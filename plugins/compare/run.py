@@ -1,8 +1,8 @@
-"""A comparison from beginning to end: run what is left of it, collect, write results and report."""
+"""A comparison from beginning to end: run its points, collect, write results and report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,24 +24,23 @@ from elbowroom.plugins.launchers.launcher import Launcher
 from elbowroom.runs import check_device, check_importable
 
 from .axes import Axis
-from .comparison import Cell, Comparison, refuse_broken
+from .comparison import Comparison, refuse_broken
 from .frontier_plots import write_frontiers
-from .real_data import show_data
+from .point import Point
 from .report import write_report
-from .results import collect
+from .results import Results, collect
 from .results_files import write_results
-from .running import State, run_comparison
+from .running import Watch, run_comparison
 
 COMPARISONS = Path("comparisons")
 
 
 @attrs.frozen(eq=False)
 class Compared:
-    """What a comparison found, and where it was written."""
+    """The results of a comparison, and its files."""
 
-    results: Mapping[str, Any]  # the content of results.json
+    results: Results
     paths: Mapping[str, Path]  # "json", "csv", "tex", "md", "report", and plots by their names
-    states: Mapping[str, State]  # how each point ended
 
 
 def compare(
@@ -56,19 +55,34 @@ def compare(
     skip: Sequence[Mapping[str, str]] = (),
     device: str | None = None,
     ranks: int = 1,
-    paper: bool = False,
     **protocol: Any,
 ) -> Compared:
-    """Train and judge every combination of the values in ``vary``, each with ``seeds`` seeds.
+    """Train and evaluate every combination of the values in ``vary``.
 
-    Each point is one process, or ``ranks`` of them under torchrun.
+    Args:
+        config: A file, a preset's name, a mapping, a config, or a model. Of a model its config is
+            used, not its weights.
+        overrides: Changes for all points, like ``"train.steps=300"``.
+        vary: Config key -> values.
+        seeds: Training seeds of each combination.
+        out: Folder of the comparison; default ``comparisons/CONFIG``. Finished points in it are
+            not run again.
+        jobs: Points that run at the same time.
+        launcher: Where points run, as a name or a mapping.
+        skip: Combinations of values that are left out.
+        device: Device of training and evaluation.
+        ranks: Processes of each point, started by torchrun.
+        **protocol: Options of the evaluation, as for :func:`elbowroom.evaluate`.
 
-        er.compare("digits", vary={"process": ["gaussian", "masked"]}, seeds=3, jobs=2)
+    Returns:
+        Results and paths of the files.
 
-    A model is compared as what it was assembled from: its weights are not used. Its config, or one
-    that is no file, is written to ``out``, and what other processes could not find is refused.
-    Points that are finished in ``out`` (comparisons/CONFIG) are not run again. Other keywords say
-    how models are judged, as for :func:`elbowroom.evaluate`.
+    Raises:
+        ConfigError: A value cannot be used, or worker processes could not import a component.
+
+    Example:
+        >>> er.compare("digits", vary={"process": ["gaussian", "masked"]}, seeds=3, jobs=2)
+        ... # doctest: +SKIP
     """
     check_device(device)
     if not isinstance(vary, Mapping):
@@ -83,43 +97,38 @@ def compare(
         device,
         ranks,
     )
-    cells = comparison.cells()
-    refuse_broken(cells)
-    return run_cells(comparison, cells, launcher, jobs, paper=paper)
+    points = comparison.points()
+    refuse_broken(points)
+    return run_points(comparison, points, launcher, jobs)
 
 
 def _source(
     config: str | PathLike[str] | Mapping[str, Any] | Config | Diffusion,
     out: str | PathLike[str] | None,
 ) -> tuple[str, Path]:
-    """Where the config is, and where everything goes."""
+    """Path or name of the config, and the comparison's folder; other configs are written there."""
     if isinstance(config, str | PathLike):
         return str(config), Path(out) if out is not None else COMPARISONS / Path(config).stem
     if out is None:
-        raise ConfigError("compare: a model or mapping has no name: say where results go, out=...")
-    told = parts_of(config).config if isinstance(config, Diffusion) else load_config(config)
-    check_importable(told)
+        raise ConfigError("compare: a model or mapping has no name. Name a folder: out=...")
+    loaded = parts_of(config).config if isinstance(config, Diffusion) else load_config(config)
+    check_importable(loaded)
     file = Path(out) / "config.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, dump_yaml(told).encode())
+    write_atomically(file, dump_yaml(loaded).encode())
     return str(file), Path(out)
 
 
-def run_cells(
+def run_points(
     comparison: Comparison,
-    cells: Sequence[Cell],
+    points: Sequence[Point],
     launcher: Any,
     jobs: int,
-    *,
-    paper: bool = False,
-    watch: Callable[[Mapping[str, State]], None] = lambda _: None,
+    watch: Watch = lambda _: None,
 ) -> Compared:
-    """Run what is left of a comparison, and write down what it found."""
+    """Run the unfinished points of a comparison, and write results and report."""
     made: Launcher = named_component("launcher", launcher, path="launcher").build()
-    states = run_comparison(comparison, cells, made, jobs, watch)
-    results = collect(comparison, cells, states, paper=paper)
-    results["data"] = show_data(cells, comparison.out)
-    paths = write_results(results, comparison.out)
-    paths |= write_frontiers(results, comparison.out)
-    paths["report"] = write_report(results, comparison.out)
-    return Compared(results, paths, states)
+    run_comparison(comparison, points, made, jobs, watch)
+    results = collect(comparison, points)
+    paths = write_results(results) | write_frontiers(results)
+    return Compared(results, {**paths, "report": write_report(results)})

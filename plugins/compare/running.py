@@ -1,15 +1,14 @@
-"""Running the points of a comparison: what is missing, how each stands, how it ended."""
+"""Running the points of a comparison: start what is missing, follow progress and outcome."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import attrs
 from elbowroom import ElbowroomError
 from elbowroom.files import JSONFileError, is_count, locked, parse_json, read_json, replace_file
 from elbowroom.plugins.evaluation.metric import Subject
@@ -17,62 +16,48 @@ from elbowroom.plugins.launchers.launcher import Ended, Job, Launcher
 from elbowroom.plugins.training.signals import Interrupt
 from elbowroom.runs import RunFolder, resolve_device
 
-from .comparison import Cell, Comparison
+from .comparison import Comparison
+from .point import Point
 
-Status = Literal["finished", "failed", "interrupted", "running", "waiting"]
-
-
-@attrs.frozen
-class State:
-    """How a point stands."""
-
-    status: Status
-    reason: str = ""
-    doing: str = ""
-    done: int = 0
-    of: int = 0
-
-
-Watch = Callable[[Mapping[str, State]], None]
+Watch = Callable[[Sequence[Point]], None]
 
 
 def run_comparison(
     comparison: Comparison,
-    cells: Sequence[Cell],
+    points: Sequence[Point],
     launcher: Launcher,
     jobs: int = 1,
     watch: Watch = lambda _: None,
-) -> dict[str, State]:
-    """Run what is missing; how every point stands at the end, by name.
+) -> None:
+    """Run the points that are not finished; status and results are set on the points.
 
-    SIGINT, SIGTERM and SIGHUP end it cleanly: running points save themselves, and stand as
-    interrupted. A second comparison in the same folder is refused meanwhile.
+    On SIGINT, SIGTERM and SIGHUP running points save their run and end as interrupted. A second
+    comparison in the same folder is refused meanwhile.
     """
-    states = {cell.name: _standing(cell) for cell in cells}
-    missing = [cell for cell in cells if states[cell.name].status == "waiting"]
+    for point in points:
+        _read_status(point)
+    missing = [point for point in points if point.status == "waiting"]
+    watch(points)
     if not missing:
-        watch(states)
-        return states
-    by_name = {cell.name: cell for cell in missing}
+        return
+    by_name = {point.name: point for point in missing}
     with locked(comparison.out, "comparing"), Interrupt() as interrupt:
-        watch(states)
         if len(missing) > 1 and jobs > 1:
-            _warm_up(comparison, missing)
+            _prepare_metrics(comparison, missing)
         with closing(_events(launcher, _waves(missing), jobs)) as events:
             for event in events:
                 if event is not None:
-                    states[event.name] = _ended(by_name[event.name], event)
-                for name, state in states.items():
-                    if state.status in ("waiting", "running"):
-                        states[name] = _progress(by_name[name])
-                watch(states)
+                    _read_outcome(by_name[event.name], event)
+                for point in missing:
+                    if point.status in ("waiting", "running"):
+                        _read_progress(point)
+                watch(points)
                 if interrupt.asked:
                     break
-    for name, state in states.items():
-        if state.status in ("waiting", "running"):
-            states[name] = _after_interrupt(by_name[name])
-    watch(states)
-    return states
+    for point in missing:
+        if point.status in ("waiting", "running"):
+            _read_interrupted(point)
+    watch(points)
 
 
 def _events(
@@ -83,77 +68,79 @@ def _events(
             yield from events
 
 
-def _waves(cells: Sequence[Cell]) -> list[list[Job]]:
-    """Jobs: first of the points that train, then of those that take a training over."""
-    coming = {cell.folder for cell in cells}
+def _waves(points: Sequence[Point]) -> list[list[Job]]:
+    """Jobs of points that train, then of those that reuse one of these trainings."""
+    folders = {point.folder for point in points}
     waves: tuple[list[Job], list[Job]] = ([], [])
-    for cell in cells:
-        assert cell.point is not None
-        waves[cell.point.like in coming].append(_written(cell))
+    for point in points:
+        waves[point.same_training in folders].append(_job(point))
     return [wave for wave in waves if wave]
 
 
-def _standing(cell: Cell) -> State:
-    """How a point stands before anything is run."""
-    if cell.point is None:
-        return State("failed", cell.problem)
+def _job(point: Point) -> Job:
+    """Write the job of a point."""
     try:
-        return State("waiting" if cell.point.missing() else "finished")
-    except ElbowroomError as error:  # the folder has something else
-        return State("failed", str(error))
-
-
-def _written(cell: Cell) -> Job:
-    """The job of a point, its folder made ready."""
-    assert cell.point is not None
-    try:
-        cell.job.mkdir(parents=True, exist_ok=True)
-        for left in ("outcome.json", "progress.json"):
-            (cell.job / left).unlink(missing_ok=True)
-        replace_file(cell.job / "job.json", json.dumps(cell.point.record(), indent=1).encode())
+        point.job.mkdir(parents=True, exist_ok=True)
+        for old in ("outcome.json", "progress.json"):
+            (point.job / old).unlink(missing_ok=True)
+        replace_file(point.job / "job.json", json.dumps(point.job_record(), indent=1).encode())
     except OSError as error:
-        raise ElbowroomError(f"cannot write to {cell.job}: {error.strerror}") from error
-    command = (*_same_imports(), "-m", "elbowroom.plugins.compare.point", str(cell.job.resolve()))
-    return Job(cell.name, command, cell.job / "output.txt")
+        raise ElbowroomError(f"cannot write to {point.job}: {error.strerror}") from error
+    command = (*_same_imports(), "-m", "elbowroom.plugins.compare.worker", str(point.job.resolve()))
+    return Job(point.name, command, point.job / "output.txt")
 
 
 def _same_imports() -> tuple[str, ...]:
-    """``python -m`` imports from the working folder, and the command elbowroom does not.
+    """Options that keep ``python -m`` from importing from the working folder.
 
-    A job shall import nothing that this process would not: the folder may be a stranger's.
+    Unless this process does so too: the folder may have files of others.
     """
     from_here = {"", str(Path.cwd())} & set(sys.path)
     return () if from_here or sys.version_info < (3, 11) else ("-P",)
 
 
-def _warm_up(comparison: Comparison, cells: Sequence[Cell]) -> None:
-    """Make once what all points would make at the same time: what metrics keep of real data."""
+def _prepare_metrics(comparison: Comparison, points: Sequence[Point]) -> None:
+    """Fill the cache of features of real data once, before points run in parallel."""
     seen: list[Any] = []
-    for cell in cells:
-        spec = cell.point.config.data if cell.point else None
+    for point in points:
+        spec = point.config.data if point.config else None
         if spec is None or spec in seen:
             continue
         seen.append(spec)
-        with suppress(ElbowroomError):  # whatever is wrong, each point will say so itself
+        with suppress(ElbowroomError):  # each point reports its own error
             subject = Subject(spec.build(), device=resolve_device(comparison.device))
             for metric in comparison.protocol.build().values():
                 if metric.uses_samples:
                     metric.prepare(subject)
 
 
-def _progress(cell: Cell) -> State:
-    """What a running job left word of."""
-    noted = _read(cell.job / "progress.json")
-    if not isinstance(noted, list) or len(noted) != 3 or not all(map(is_count, noted[1:])):
-        return State("waiting")
-    doing, done, of = noted
-    if doing == "training":  # a run that goes on was further than its first word says
-        done = max(done, last_step(RunFolder(cell.folder).log))
-    return State("running", "", str(doing), done, of)
+# -- status, from files
+
+
+def _read_status(point: Point) -> None:
+    """Set the status before anything runs."""
+    if point.config is None:
+        point.set_status("failed", point.reason)
+        return
+    try:
+        point.set_status("finished" if point.load_results() else "waiting")
+    except ElbowroomError as error:  # the folder has another run
+        point.set_status("failed", str(error))
+
+
+def _read_progress(point: Point) -> None:
+    """Set the progress of a running job."""
+    progress = _read(point.job / "progress.json")
+    if not isinstance(progress, list) or len(progress) != 3 or not all(map(is_count, progress[1:])):
+        return
+    point.status = "running"
+    point.task, point.done, point.total = str(progress[0]), *progress[1:]
+    if point.task == "training":  # a resumed run is further than its first report
+        point.done = max(point.done, last_step(RunFolder(point.folder).log))
 
 
 def last_step(log: Path) -> int:
-    """The step of the last whole line of a log, without reading all of it."""
+    """The step of the last complete line of a log, read from its end."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 20_000))
@@ -166,32 +153,38 @@ def last_step(log: Path) -> int:
     return 0
 
 
-def _ended(cell: Cell, event: Ended) -> State:
-    """How a job ended."""
-    if outcome := _outcome(cell):
-        return outcome
+def _read_outcome(point: Point, event: Ended) -> None:
+    """Set the status of a point whose job ended."""
+    if _read_result(point):
+        return
     if event.code == 0:
-        return State("failed", "exit code 0, but no outcome was written")
+        point.set_status("failed", "exit code 0, but no outcome was written")
+        return
     how = f"killed by signal {-event.code}" if event.code < 0 else f"exit code {event.code}"
-    return State("failed", f"{how}{_last_words(cell.job / 'output.txt')}")
+    point.set_status("failed", f"{how}{_last_line(point.job / 'output.txt')}")
 
 
-def _outcome(cell: Cell) -> State | None:
-    """What the job itself left word of."""
-    outcome = _read(cell.job / "outcome.json")
-    if isinstance(outcome, dict) and outcome.get("status") in ("finished", "failed", "interrupted"):
-        return State(outcome["status"], str(outcome.get("reason", "")))
-    return None
+def _read_result(point: Point) -> bool:
+    """Set status and results by the outcome that the job wrote; returns whether it did."""
+    outcome = _read(point.job / "outcome.json")
+    if not isinstance(outcome, dict):
+        return False
+    status = outcome.get("status")
+    if status not in ("finished", "failed", "interrupted"):
+        return False
+    point.set_status(status, str(outcome.get("reason", "")))
+    if status == "finished":
+        point.load_results()
+    return True
 
 
-def _after_interrupt(cell: Cell) -> State:
-    if outcome := _outcome(cell):
-        return outcome
-    began = _read(cell.job / "progress.json") is not None
-    return State("interrupted" if began else "waiting")
+def _read_interrupted(point: Point) -> None:
+    if not _read_result(point):
+        began = _read(point.job / "progress.json") is not None
+        point.set_status("interrupted" if began else "waiting")
 
 
-def _last_words(output: Path) -> str:
+def _last_line(output: Path) -> str:
     try:
         lines = output.read_text("utf-8", errors="replace").strip().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""A finished run under another sampler: the same training, in a folder of its own."""
+"""Reuse of a finished training by a point that differs in the sampler alone."""
 
 from __future__ import annotations
 
@@ -12,26 +12,23 @@ from elbowroom.config import to_plain
 from elbowroom.plugins.training.reuse import reuse_training
 from elbowroom.runs import RunFolder
 
-_OF_DRAWING = "sampler"
-
 
 def training_of(config: Config) -> dict[str, Any]:
-    """What training depends on: two configs that agree here train the same model."""
-    return without_sampler(to_plain(config))
+    """The part of a config that training depends on: all but the sampler."""
+    return _without_sampler(to_plain(config))
 
 
-def without_sampler(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a config that is plain data."""
+def _without_sampler(config: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(config))
-    return {key: value for key, value in plain.items() if key != _OF_DRAWING}
+    return {key: value for key, value in plain.items() if key != "sampler"}
 
 
 def can_adopt(config: Config, source: Path) -> bool:
-    """Is there a finished run in ``source`` that was trained as ``config`` wants it?"""
+    """Does ``source`` have a finished run with the training that ``config`` describes?"""
     try:
         run = RunFolder.open(source)
         latest = run.latest()
-        same = without_sampler(run.plain_config()) == training_of(config)
+        same = _without_sampler(run.plain_config()) == training_of(config)
     except ElbowroomError:
         return False
     return same and latest is not None and latest.step == config.train.steps
@@ -40,7 +37,7 @@ def can_adopt(config: Config, source: Path) -> bool:
 def adopt(config: Config, folder: Path, source: Path) -> RunFolder:
     """Make ``folder`` the run of ``config`` with the training of ``source``.
 
-    A shorter run that is there already is lengthened.
+    A shorter run in ``folder`` is lengthened.
     """
     run = RunFolder(folder)
     if run.exists:

@@ -1,77 +1,75 @@
-"""The table of measurements for a paper: LaTeX for booktabs, and Markdown.
-
-Both are the report's table: the same columns, decimals and rows of real data, and bold under the
-same condition. Every text is escaped: what a config says is shown, and changes no layout.
-"""
+"""The table of measurements as LaTeX (booktabs) and Markdown, with all text escaped."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
 from .axes import short_value
-from .presentation import legend
-from .report.tables import Shown, measurements
+from .results import Model, Results
+from .tables import Column, columns, legend, reference_rows
 
 
 @attrs.frozen
 class Cell:
-    """A measurement as it is written."""
+    """A measurement as text."""
 
     value: str
-    spread: str | None = None
+    error: str | None = None
     best: bool = False
     vacuous: bool = False
 
 
 @attrs.frozen
 class Table:
-    """What both forms write."""
+    """The content of both forms."""
 
     head: Sequence[str]
-    models: Sequence[tuple[Sequence[str], Sequence[Cell | None]]]  # what is varied, measurements
-    beside: Sequence[tuple[str, Sequence[str]]]  # real data, and a model that knows nothing
+    models: Sequence[tuple[Sequence[str], Sequence[Cell | None]]]  # varied values, measurements
+    references: Sequence[tuple[str, Sequence[str]]]  # real data, uniform baseline
     notes: str
 
     @classmethod
-    def of(cls, results: Mapping[str, Any]) -> Table:
+    def of(cls, results: Results) -> Table:
         """The table of a comparison's results."""
-        shown = measurements(results)
-        columns: Sequence[Shown] = shown["columns"]
+        shown = columns(results)
         models = [
-            (_values(group), [_cell(one, group, k) for one in columns])
-            for k, group in enumerate(results["groups"])
+            (_values(model), [_cell(column, model, k) for column in shown])
+            for k, model in enumerate(results.models)
         ]
-        head = [*(results["vary"] or ["model"]), *(one.title + one.way for one in columns)]
-        return cls(head, models, shown["beside"], legend(results))
+        head = [*(results.vary or ["model"]), *(column.title + column.arrow for column in shown)]
+        return cls(head, models, reference_rows(results, shown), legend(results))
 
     @property
     def varied(self) -> int:
-        """How many columns say which model it is."""
+        """The number of columns with varied values."""
         return len(self.models[0][0]) if self.models else 1
 
+    def row(self, title: str, cells: Sequence[str]) -> list[str]:
+        """A reference row: its title replaces the varied values."""
+        return [title, *[""] * (self.varied - 1), *cells]
 
-def _values(group: Mapping[str, Any]) -> list[str]:
-    return [short_value(value) for value in group["values"].values()] or [group["label"]]
+
+def _values(model: Model) -> list[str]:
+    return [short_value(value) for value in model.values.values()] or [model.label]
 
 
-def _cell(one: Shown, group: Mapping[str, Any], k: int) -> Cell | None:
-    figure = group["figures"].get(one.name)
-    value = one.column.value(figure)
-    if figure is None or value is None:
+def _cell(column: Column, model: Model, k: int) -> Cell | None:
+    one = model.measurements.get(column.name)
+    value = column.value(one)
+    if one is None or value is None:
         return None
-    return Cell(value, one.column.spread(figure), one.best == k, bool(figure.get("vacuous")))
+    return Cell(value, column.error(one), column.best == k, one.vacuous)
 
 
 # -- LaTeX
 
 
-def as_latex(results: Mapping[str, Any]) -> str:
-    """A tabular to be put into a document: ``\\input{results}``."""
+def as_latex(results: Results) -> str:
+    """A tabular for ``\\input{results}``."""
     table = Table.of(results)
     width = len(table.head) - table.varied
     lines = [
@@ -82,15 +80,15 @@ def as_latex(results: Mapping[str, Any]) -> str:
         _latex_row(map(latex, table.head)),
         "\\midrule",
         *(_latex_row([*map(latex, m), *map(_latex_cell, row)]) for m, row in table.models),
-        *(["\\midrule"] if table.beside else []),
-        *(_latex_row(map(latex, _wide(table, *row))) for row in table.beside),
+        *(["\\midrule"] if table.references else []),
+        *(_latex_row(map(latex, table.row(*row))) for row in table.references),
         "\\bottomrule",
         "\\end{tabular}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _latex_row(cells: Any) -> str:
+def _latex_row(cells: Iterable[str]) -> str:
     # a row that begins with [ or * would be read as an option of the line break before it
     return " & ".join(f"{{{c}}}" if c[:1] in ("[", "*") else c for c in cells) + r" \\"
 
@@ -100,8 +98,8 @@ def _latex_cell(cell: Cell | None) -> str:
         return "--"
     value = latex(cell.value)
     value = rf"\textbf{{{value}}}" if cell.best else value
-    spread = "" if cell.spread is None else rf" $\pm$ {latex(cell.spread)}"
-    return value + spread + (r"\,$\dagger$" if cell.vacuous else "")
+    error = "" if cell.error is None else rf" $\pm$ {latex(cell.error)}"
+    return value + error + (r"\,$\dagger$" if cell.vacuous else "")
 
 
 _GREEK = (
@@ -143,7 +141,7 @@ _LATEX = {
 
 
 def latex(text: str) -> str:
-    """Any text as LaTeX shows it, in pdfLaTeX too; a number has the sign of a number."""
+    """Escape text for LaTeX; a signed number gets a mathematical sign."""
     text = _one_line(text)
     if re.fullmatch(r"[+-]\d+(\.\d+)?", text):
         return f"${text[0]}${text[1:]}"
@@ -153,22 +151,22 @@ def latex(text: str) -> str:
 # -- Markdown
 
 
-def as_markdown(results: Mapping[str, Any]) -> str:
-    """A table as GitHub reads it, and what ± is below it."""
+def as_markdown(results: Results) -> str:
+    """A table in GitHub's dialect, with notes below it."""
     table = Table.of(results)
     width = len(table.head) - table.varied
     lines = [
         _markdown_row(map(markdown, table.head)),
         _markdown_row([":--"] * table.varied + ["--:"] * width),
         *(_markdown_row([*map(markdown, m), *map(_markdown_cell, row)]) for m, row in table.models),
-        *(_markdown_row(map(markdown, _wide(table, *row))) for row in table.beside),
+        *(_markdown_row(map(markdown, table.row(*row))) for row in table.references),
         "",
         markdown(table.notes),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _markdown_row(cells: Any) -> str:
+def _markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -176,40 +174,35 @@ def _markdown_cell(cell: Cell | None) -> str:
     if cell is None:
         return "–"
     value = f"**{markdown(cell.value)}**" if cell.best else markdown(cell.value)
-    spread = "" if cell.spread is None else f" ± {markdown(cell.spread)}"
-    return value + spread + (" †" if cell.vacuous else "")
+    error = "" if cell.error is None else f" ± {markdown(cell.error)}"
+    return value + error + (" †" if cell.vacuous else "")
 
 
 _MARKS = r"\`*_{}[]()#+!|~$^"
 
 
 def markdown(text: str) -> str:
-    """Any text as Markdown shows it: no marks, no HTML, no other cell."""
+    """Escape text for Markdown."""
     shown = "".join(f"\\{c}" if c in _MARKS else c for c in _one_line(text))
     shown = re.sub(r"&(?=[#A-Za-z])", "&amp;", shown).replace("<", "&lt;")
     return re.sub(r"(?i)(https?|ftp)(?=:)|www(?=\.)", _not_a_link, shown)
 
 
 def _not_a_link(found: re.Match[str]) -> str:
-    """An address would become a link by itself: its first letter is written as a number."""
+    """Escape the first letter of an address, which would become a link."""
     return f"&#{ord(found[0][0])};{found[0][1:]}"
 
 
 # -- both
 
 
-def _wide(table: Table, title: str, cells: Sequence[str]) -> list[str]:
-    """A row beside the models: its title takes the place of what is varied."""
-    return [title, *[""] * (table.varied - 1), *cells]
-
-
 def _one_line(text: str) -> str:
-    """Without line breaks and what has no shape."""
+    """Replace line breaks and invisible characters by spaces."""
     shaped = (" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
     return " ".join("".join(shaped).split())
 
 
-FORMS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+FORMS: Mapping[str, Callable[[Results], str]] = {
     "results.tex": as_latex,
     "results.md": as_markdown,
 }

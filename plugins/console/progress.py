@@ -178,8 +178,8 @@ def _outlook(left: float, event: RunEvent) -> list[str]:
     told = [f"{each:.2g} s a step: {duration(left)} to go"]
     if event.device == "cpu" and left > _TOO_LONG:
         told.append(
-            "warning: this config was made for a GPU, and runs on a CPU: choose a smaller one "
-            "(elbowroom presets), or see what it costs (elbowroom cost CONFIG --measure)"
+            "warning: this config was made for a GPU and runs on a CPU: choose a smaller one "
+            "(elbowroom presets)"
         )
     return told
 

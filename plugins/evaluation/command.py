@@ -114,19 +114,19 @@ def _print(record: Mapping[str, Any]) -> None:
 
     out = console()
     listing = table(
-        "Measurements", "measurement", ">value", ">± se", ">real data", ">knows nothing", "of"
+        "Measurements", "measurement", ">value", ">± se", ">real data", ">uniform baseline", "of"
     )
     measurements: list[Mapping[str, Any]] = list(record["figures"].values())
     drawn = drawn_alike([measurement["of"] for measurement in measurements])
     for name, measurement in record["figures"].items():
         error, floor = measurement["standard_error"], measurement["floor"]
-        nothing = measurement.get("knows_nothing")
+        uniform = measurement.get("uniform_baseline")
         listing.add_row(
             Text(measurement.get("heading") or name),
             number(measurement["value"]),
             "" if error is None else f"{error:.2g}",
             "" if floor is None else f"{floor:.5g}",
-            "" if nothing is None else f"{nothing:.5g}",
+            "" if uniform is None else f"{uniform:.5g}",
             Text(protocol_words(measurement["of"], said=drawn), style="dim"),
         )
     for name, why in record["failed"].items():
@@ -150,7 +150,7 @@ def _print(record: Mapping[str, Any]) -> None:
     )
     for name, measurement in record["figures"].items():
         if measurement.get("vacuous"):
-            why = "worse than that of a model that knows nothing"
+            why = "worse than the uniform baseline"
             out.print(Text.assemble((f"{name} is vacuous: ", "red"), why))
     for name, reason in record["skipped"].items():
         out.print(Text.assemble((f"{name} left out: ", "yellow"), reason))

@@ -57,13 +57,13 @@ class Measurement:
     better: Literal["lower", "higher"] | None = None  # None: neither is
     floor: float | None = None  # what real data gets: the test split in the samples' place
     of: Mapping[str, Any] = attrs.Factory(dict)  # protocol: feature network, reference split, ...
-    knows_nothing: float | None = None  # what a model gets to which every value is equally likely
+    uniform_baseline: float | None = None  # value of a model that predicts the uniform distribution
     heading: str = ""  # its title, features and number of samples; the evaluation says it
     replicates: Sequence[float] = ()
 
     def record(self) -> dict[str, Any]:
         """The same as JSON data."""
-        vacuous = is_vacuous(self.value, self.better, self.knows_nothing)
+        vacuous = is_vacuous(self.value, self.better, self.uniform_baseline)
         plain = attrs.asdict(self, recurse=False)
         lists = {"of": dict(self.of), "replicates": list(self.replicates)}
         return {**plain, **lists, "vacuous": vacuous}
@@ -161,11 +161,11 @@ class Metric(ABC):
         return None
 
 
-def is_vacuous(value: float | None, better: str | None, knows_nothing: float | None) -> bool:
-    """Is a measurement worse than that of a model that knows nothing?"""
-    if value is None or better is None or knows_nothing is None:
+def is_vacuous(value: float | None, better: str | None, uniform_baseline: float | None) -> bool:
+    """Is a measurement worse than the uniform baseline?"""
+    if value is None or better is None or uniform_baseline is None:
         return False
-    return value > knows_nothing if better == "lower" else value < knows_nothing
+    return value > uniform_baseline if better == "lower" else value < uniform_baseline
 
 
 def heading(title: str, of: Mapping[str, Any]) -> str:

@@ -11,8 +11,9 @@ import pytest
 import torch
 from elbowroom.config.sections import dump_yaml
 from elbowroom.errors import ConfigError
-from elbowroom.plugins.compare import point
+from elbowroom.plugins.compare import worker
 from elbowroom.plugins.compare.comparison import Comparison
+from elbowroom.plugins.compare.point import Point
 from elbowroom.plugins.diffusers.export import ElbowroomPipeline, ElbowroomScheduler
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.evaluation.run import evaluate_run
@@ -77,7 +78,7 @@ def test_a_run_s_samples_are_those_of_the_cpu(runs, process, tmp_path):
 @pytest.mark.parametrize("process", EVERY)
 def test_every_metric_says_there_what_it_says_on_the_cpu(runs, process, tmp_path):
     """bits/dim and more of the model, FID, KID, IS and neighbours, and an evaluation's pictures."""
-    of_the_model = [{"name": "bpd", "limit": 6, "looks": 2}]
+    of_the_model = [{"name": "bpd", "limit": 6, "draws": 2}]
     if process == "masked":
         of_the_model.append({**TWO_SIDED, "limit": 3, "paths": 2, "steps": 3})
     protocol = EvaluationProtocol(
@@ -125,18 +126,17 @@ def test_a_point_of_a_comparison_is_trained_and_judged_where_it_is_told(tmp_path
     path = tmp_path / "config.yaml"
     path.write_text(dump_yaml(config(train__steps=1)), "utf-8")
     protocol = EvaluationProtocol(
-        metrics=({"name": "bpd", "limit": 2, "looks": 1},), checkpoint="last"
+        metrics=({"name": "bpd", "limit": 2, "draws": 1},), checkpoint="last"
     )
     comparison = Comparison(str(path), tmp_path / "out", protocol=protocol, device=NAME)
-    (cell,) = comparison.cells()
-    assert cell.point is not None
-    assert point.Point.of_record(cell.point.record()).device == NAME
+    (point,) = comparison.points()
     asked = []
     for name in ("train", "evaluate_run"):
-        monkeypatch.setattr(point, name, _noted(getattr(point, name), asked))
-    cell.job.mkdir(parents=True)
-    (cell.job / "job.json").write_text(json.dumps(cell.point.record()), "utf-8")
-    assert point.main([str(cell.job)]) == 0
+        monkeypatch.setattr(worker, name, _noted(getattr(worker, name), asked))
+    point.job.mkdir(parents=True)
+    (point.job / "job.json").write_text(json.dumps(point.job_record()), "utf-8")
+    assert Point.of_job(point.job).device == NAME
+    assert worker.main([str(point.job)]) == 0
     assert asked == [NAME, NAME]
 
 
@@ -167,7 +167,7 @@ def test_samples_and_measurements_are_taken_on_the_device_that_is_asked_for():
     seen = set()
     made.denoiser.register_forward_hook(lambda _, inputs, __: seen.add(inputs[0].device))
     one = api.sample(made, 3, device=NAME, steps=3)
-    api.evaluate(made, device=NAME, metrics=({"name": "bpd", "limit": 2, "looks": 1},))
+    api.evaluate(made, device=NAME, metrics=({"name": "bpd", "limit": 2, "draws": 1},))
     assert seen == {DEVICE}
     assert torch.equal(one.x, api.sample(made, 3, device="cpu", steps=3).x)
 
@@ -225,7 +225,7 @@ def test_bfloat16_is_for_the_network_alone_and_for_the_time_it_is_asked_for(devi
 
 def test_measurements_say_in_which_precision_they_were_taken():
     """Those in bfloat16 differ a little and say so; a precision that is none is refused."""
-    made, options = api.assemble(config("gaussian-v")), {"name": "bpd", "limit": 8, "looks": 2}
+    made, options = api.assemble(config("gaussian-v")), {"name": "bpd", "limit": 8, "draws": 2}
     with torch.no_grad():
         for p in made.parameters():
             p.add_(0.1)

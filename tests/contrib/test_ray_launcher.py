@@ -203,19 +203,19 @@ def test_points_of_a_comparison_survive_a_killed_worker(tmp_path, monkeypatch):
         str(config), tmp_path / "out", axes=(Axis.parse("process=masked,gaussian"),),
         protocol=EvaluationProtocol(metrics=("bpd",), samples=2, checkpoint="last"),
     )  # fmt: skip
-    cells = comparison.cells()
-    victim, killed = cells[0], []
+    points = comparison.points()
+    victim, killed = points[0], []
 
-    def watch(states) -> None:
-        if not killed and states[victim.name].done >= 40:
+    def watch(_) -> None:
+        if not killed and victim.done >= 40:
             for task in _workers_of(str(victim.job)):
                 os.kill(task, signal.SIGKILL)
                 killed.append(task)
 
-    states = run_comparison(comparison, cells, Ray(retries=2), jobs=2, watch=watch)
+    run_comparison(comparison, points, Ray(retries=2), jobs=2, watch=watch)
     assert killed
-    assert {state.status for state in states.values()} == {"finished"}, states
-    calm = train(victim.point.config, tmp_path / "calm", without=["console"])
+    assert {point.status for point in points} == {"finished"}
+    calm = train(victim.config, tmp_path / "calm", without=["console"])
     weights = [
         load_file(next((place / "checkpoints").glob("*400*")) / "model.safetensors")
         for place in (victim.folder, calm.folder)
@@ -233,6 +233,6 @@ def _workers_of(word: str) -> list[int]:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-            if word in words and "elbowroom.plugins.compare.point" in words:
+            if word in words and "elbowroom.plugins.compare.worker" in words:
                 found.append(parent)
     return found

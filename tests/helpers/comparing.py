@@ -8,7 +8,7 @@ from pathlib import Path
 from elbowroom.config.sections import dump_yaml
 from elbowroom.plugins.compare.axes import Axis
 from elbowroom.plugins.compare.comparison import Comparison
-from elbowroom.plugins.compare.point import main
+from elbowroom.plugins.compare.worker import main
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.launchers.launcher import Ended, Job, Launcher
 
@@ -27,7 +27,7 @@ class Here(Launcher):
         for job in jobs:
             yield None
             self.ran.append(job.name)
-            assert job.command[:2] == ("-m", "elbowroom.plugins.compare.point")
+            assert job.command[:2] == ("-m", "elbowroom.plugins.compare.worker")
             yield Ended(job.name, main(list(job.command[2:])))
 
 

@@ -1,7 +1,6 @@
-"""The report of a comparison: one HTML file that needs nothing else, made to be looked at.
+"""The report of a comparison: one HTML file with styles, script, images and curves inside.
 
-It is made from ``results.json`` and the pictures in the run folders alone. Styles, script, pictures
-and curves are inside; nothing is fetched, and the page forbids itself to try.
+Nothing is fetched, and the page's content policy forbids it.
 """
 
 from __future__ import annotations

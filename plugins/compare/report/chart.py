@@ -1,4 +1,4 @@
-"""Line charts: places in pixels; a template makes them SVG, the page's style colours them."""
+"""Line charts in pixels; a template makes them SVG, the page's style colours them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Series:
     x: Sequence[float]
     y: Sequence[float | None]
     dots: bool = False  # few values: show each
-    band: Sequence[float] | None = None  # how far it reaches above and below each value
+    band: Sequence[float] | None = None  # half its width at each value
 
 
 @attrs.frozen
@@ -39,7 +39,7 @@ class Axis:
     def over(
         cls, values: Sequence[float], start: float, end: float, *, may_bend: bool = False
     ) -> Axis:
-        """The axis that shows all values; with ``may_bend`` logarithmic where they range widely."""
+        """The axis that shows all values; with ``may_bend`` logarithmic for a wide range."""
         low, high = min(values), max(values)
         bent = may_bend and low > 0 and high / low > _WIDE_RANGE
         if low == high:
@@ -49,7 +49,7 @@ class Axis:
         return cls(low, high, bent, start, end)
 
     def with_room(self) -> Axis:
-        """The same with some air around the values, from zero where that is near."""
+        """The same with a margin, from zero where that is near."""
         if self.logarithmic:
             return self
         margin = 0.05 * (self.high - self.low)
@@ -67,7 +67,7 @@ class Axis:
         return self.start + part * (self.end - self.start)
 
     def clipped(self, value: float) -> float:
-        """The pixel of a value, or of the end of the axis that it lies beyond."""
+        """The pixel of a value, clipped to the axis."""
         return self.place(min(max(value, self.low), self.high))
 
     def holds(self, value: float | None) -> bool:
@@ -131,7 +131,7 @@ class Line:
 
 
 def _band(one: Series, x_axis: Axis, y_axis: Axis) -> str:
-    """The polygon around a line: along its upper edge, and back along the lower."""
+    """The polygon around a line: its upper edge, then its lower edge backwards."""
     wide = [
         (f"{x_axis.place(x):.1f}", y - half, y + half)
         for x, y, half in zip(one.x, one.y, one.band or (), strict=one.band is not None)
@@ -157,21 +157,21 @@ class Chart:
 
     @property
     def x_ticks(self) -> list[tuple[str, str]]:
-        """(pixel, words)."""
+        """(pixel, text)."""
         return [(f"{self.x.place(value):.1f}", short(value)) for value in self.x.ticks()]
 
     @property
     def y_ticks(self) -> list[tuple[str, str]]:
-        """(pixel, words)."""
+        """(pixel, text)."""
         return [(f"{self.y.place(value):.1f}", short(value)) for value in self.y.ticks()]
 
 
 def chart(
     title: str, x_title: str, y_title: str, series: Sequence[Series], *, may_bend: bool = True
 ) -> Chart | None:
-    """The picture of some lines; None where there is nothing to draw.
+    """A chart of lines; None where there is nothing to draw.
 
-    With ``may_bend`` the upright axis is logarithmic where the values range widely.
+    With ``may_bend`` the vertical axis is logarithmic for a wide range of values.
     """
     drawn = [one for one in series if any(value is not None for value in one.y)]
     xs = [x for one in drawn for x in one.x]
@@ -179,7 +179,7 @@ def chart(
     positive = [y for y in ys if y > 0]
     if not xs or not ys:
         return None
-    # empty bins say zero: they do not keep an axis from being logarithmic
+    # empty bins are zero, which does not prevent a logarithmic axis
     usable = positive if len(positive) > 0.5 * len(ys) and min(ys) >= 0 else ys
     x_axis = Axis.over(xs, LEFT, WIDTH - RIGHT)
     y_axis = Axis.over(usable, HEIGHT - BOTTOM, TOP, may_bend=may_bend).with_room()

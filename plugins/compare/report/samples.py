@@ -1,90 +1,97 @@
-"""Pictures on the page: samples side by side, their reverse processes, plots of frontiers."""
+"""Images of the page: samples, their reverse processes, real examples, plots of frontiers."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
+from elbowroom.plugins.evaluation.run import evaluation_folder
 from elbowroom.plugins.sampling.texts import readable
+
+from ..results import Results
 
 
 @attrs.frozen
 class Card:
-    """A picture of samples, or of real examples."""
+    """An image of samples or of real examples."""
 
-    colour: int | None  # of the group; None: no model's
+    colour: int | None  # index of the model; None: real examples
     label: str
     alt: str
-    picture: str  # an address with the picture in it
+    picture: str  # data URL
     width: int
     height: int
     frames: int
-    columns: Sequence[str]  # the class of each column, where all of it is of one
-    classes: str  # else what is where
+    columns: Sequence[str]  # the class of each column, where all rows have the same
+    classes: str  # else the classes row by row
 
     @classmethod
     def of(
-        cls, colour: int | None, label: str, alt: str, picture: str, sizes: Mapping[str, Any]
+        cls,
+        colour: int | None,
+        label: str,
+        alt: str,
+        picture: str,
+        size: tuple[int, int, int],
+        rows: Any,
     ) -> Card:
-        """With the sizes that were written down beside it."""
-        width, height, frames = (int(sizes.get(key, 1)) for key in ("width", "height", "frames"))
-        rows = sizes.get("classes")
-        return cls(
-            colour, label, alt, picture, width, height, frames, in_columns(rows), in_rows(rows)
-        )
+        """A card of an image with (width, height, frames) and its classes by row."""
+        return cls(colour, label, alt, picture, *size, in_columns(rows), in_rows(rows))
 
 
-def texts(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Samples that are text: those of the first finished run of each model."""
+def texts(results: Results) -> list[dict[str, Any]]:
+    """Samples that are text, of the first finished run of each model."""
     shown = []
-    for k, group in enumerate(results["groups"]):
-        points = (p for p in results["points"] if p["name"] in group["points"] and p.get("texts"))
-        if point := next(points, None):
-            words = [readable(one) for one in point["texts"]]
-            shown.append({"colour": k, "label": group["label"], "texts": words})
+    for k, model in enumerate(results.models):
+        found = (p.evaluated.texts for p in model.points if p.evaluated and p.evaluated.texts)
+        if drawn := next(found, None):
+            shown.append({"colour": k, "label": model.label, "texts": list(map(readable, drawn))})
     return shown
 
 
-def samples(results: Mapping[str, Any], out: Path) -> dict[str, Any]:
-    """The cards of grids and of reels, and how they are laid out."""
-    by_name = {point["name"]: point for point in results["points"]}
+def samples(results: Results) -> dict[str, Any]:
+    """The cards of samples and of reverse processes, and their layout."""
     grids: list[Card] = []
     filmstrips: list[Card] = []
     wide = True
-    for k, group in enumerate(results["groups"]):
-        point = by_name.get(group["shown"] or "")
-        if point is None:
+    for k, model in enumerate(results.models):
+        point = model.shown
+        if point is None or point.evaluated is None or point.evaluated.reverse is None:
             continue
-        size, folder = point["reverse"], out / point["folder"] / "evaluation"
-        wide = wide and size["width"] > 1.5 * size["height"]
+        about, folder = point.evaluated.reverse, evaluation_folder(point.folder)
+        size = int(about["width"]), int(about["height"]), int(about["frames"])
+        wide = wide and size[0] > 1.5 * size[1]
         for file, cards in (("samples.png", grids), ("reverse.png", filmstrips)):
             if picture := _picture(folder / file):
-                alt = f"samples of {group['label']}, seed {point['seed']}"
-                cards.append(Card.of(k, group["label"], alt, picture, size))
-    grids = [*real(results, out), *grids] if grids else []
+                alt = f"samples of {model.label}, seed {point.seed}"
+                rows = about.get("classes")
+                cards.append(Card.of(k, model.label, alt, picture, size, rows))
+    grids = [*real(results), *grids] if grids else []
     return {"grids": grids, "reels": filmstrips, "layout": "cards" if wide else "cards square"}
 
 
-def real(results: Mapping[str, Any], out: Path) -> list[Card]:
-    """What samples should look like: examples of each data set, in the samples' order."""
-    cards, data = [], results.get("data", ())
-    for one in data:
-        if "picture" in one and (picture := _picture(out / one["picture"])):
-            label = f"real: {one['name']}, {one['split']} split"
-            label += f" ({', '.join(one['models'])})" if len(data) > 1 else ""
-            cards.append(Card.of(None, label, f"real examples of {one['name']}", picture, one))
+def real(results: Results) -> list[Card]:
+    """Examples of each data set, in the order of the samples."""
+    cards = []
+    for one in results.data:
+        if one.picture and (picture := _picture(results.out / one.picture)):
+            label = f"real: {one.name}, {one.split} split"
+            label += f" ({', '.join(one.models)})" if len(results.data) > 1 else ""
+            size = (one.width, one.height, 1)
+            alt = f"real examples of {one.name}"
+            cards.append(Card.of(None, label, alt, picture, size, one.classes))
     return cards
 
 
-def frontier_cards(results: Mapping[str, Any], out: Path) -> list[tuple[str, str]]:
-    """(what quality is against, the plot's address) of each frontier."""
+def frontier_images(results: Results) -> list[tuple[str, str]]:
+    """(cost, data URL of the plot) of each frontier."""
     return [
-        (one["title"], picture)
-        for one in results.get("frontiers", ())
-        if (picture := _picture(out / f"frontier-{one['cost']}.svg", "svg+xml"))
+        (one.title, picture)
+        for one in results.frontiers
+        if (picture := _picture(results.out / f"frontier-{one.cost}.svg", "svg+xml"))
     ]
 
 
@@ -95,7 +102,7 @@ def in_columns(rows: Any) -> list[str]:
 
 
 def in_rows(rows: Any) -> str:
-    """What is shown, row after row; empty where columns say it."""
+    """The classes row by row; empty where columns have them."""
     if not rows or in_columns(rows):
         return ""
     return "row by row: " + "; ".join(", ".join(row) for row in rows)

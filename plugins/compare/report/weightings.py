@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from ..loss_curves import WeightingShape
+from ..results import Results
 
 _WIDE, _HIGH = 200, 90
 
 
-def weightings(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], dict[str, str] | None]]:
-    """Every weighting once, with its shape where it has one."""
-    found: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for one in (group["weighting"] for group in results["groups"]):
+def weightings(results: Results) -> list[tuple[WeightingShape, dict[str, str] | None]]:
+    """Every weighting once, with its shape if it has one."""
+    found: dict[tuple[str, ...], WeightingShape] = {}
+    for one in (model.weighting for model in results.models):
         if one is not None:
-            found.setdefault((one["name"], one["process"], one["schedule"]), one)
-    return [(one, _shape(*one["shape"]) if "shape" in one else None) for one in found.values()]
+            found.setdefault((one.name, one.process, one.schedule, one.options), one)
+    return [(one, _shape(*one.shape) if one.shape else None) for one in found.values()]
 
 
 def _shape(t: Sequence[float], w: Sequence[float | None]) -> dict[str, str]:

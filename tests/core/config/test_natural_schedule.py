@@ -54,13 +54,13 @@ def test_points_of_a_comparison_have_their_schedule(tmp_path):
     source.write_text(dump_yaml(tiny_config("gaussian")), "utf-8")
     axes = (Axis("process", ("gaussian", "masked")),)
     chosen = [
-        cell.point.config.schedule for cell in Comparison(str(source), tmp_path, axes=axes).cells()
+        point.config.schedule for point in Comparison(str(source), tmp_path, axes=axes).points()
     ]
     assert [one.given for one in chosen] == [ENDS, {"name": "cosine", "eps": 0.0001}]
     nowhere = Comparison(
         str(source), tmp_path, (f"data={{name: image-folder, path: {tmp_path}/no}}",)
     )
-    assert [cell.point.config.schedule for cell in nowhere.cells()] == [None]
+    assert [point.config.schedule for point in nowhere.points()] == [None]
 
 
 def test_a_named_schedule_stays_as_it_is():

@@ -11,7 +11,9 @@ import torch
 from elbowroom import DataSpec, assemble, load, sample, train
 from elbowroom.contracts.dataset import join_names
 from elbowroom.errors import ElbowroomError
+from elbowroom.plugins.compare.point import Evaluated, Point
 from elbowroom.plugins.compare.report.samples import samples
+from elbowroom.plugins.compare.results import Model, Results
 from elbowroom.plugins.datasets.cifar10 import Cifar10
 from elbowroom.plugins.datasets.fashion_mnist import FashionMnist
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
@@ -168,8 +170,10 @@ def test_reports_name_the_classes_of_their_pictures(folder_run):
     rows = measurements["reverse"]["classes"]
     assert {name for row in rows for name in row} <= {"2", "10", "cat"}
     assert rows[0][:4] == ["2", "10", "cat", "2"]
-    point = {"name": "p", "folder": "run", "seed": 0, "reverse": measurements["reverse"]}
-    results = {"points": [point], "groups": [{"shown": "p", "label": "masked"}]}
-    shown = samples(results, folder_run)
+    run = folder_run / "run"
+    point = Point("p", run, folder_run / "job", None, EvaluationProtocol(), status="finished")
+    point.evaluated = Evaluated.of_record(measurements)
+    model = Model("masked", {}, [point])
+    shown = samples(Results("x", folder_run, {}, {}, [point], [model]))
     for card in (shown["grids"][0], shown["reels"][0]):
         assert card.columns == rows[0] or ", ".join(rows[0]) in card.classes

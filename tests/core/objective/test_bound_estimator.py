@@ -92,9 +92,9 @@ def measured(data, seed, **options):
 
 WAYS = {
     "validate": validated,
-    "bpd, one look": lambda data, seed: measured(data, seed, looks=1),
-    "bpd, three looks": lambda data, seed: measured(data, seed, looks=3),
-    "bpd, some examples": lambda data, seed: measured(data, seed, looks=2, limit=500),
+    "bpd, one draw": lambda data, seed: measured(data, seed, draws=1),
+    "bpd, three draws": lambda data, seed: measured(data, seed, draws=3),
+    "bpd, some examples": lambda data, seed: measured(data, seed, draws=2, limit=500),
 }
 
 

@@ -53,7 +53,7 @@ def clue(z, model):
     return z.new_zeros((*z.shape, states) if states else z.shape, dtype=torch.float32)
 
 
-def test_a_network_that_knows_nothing_is_logged_with_log_v():
+def test_a_network_that_uniform_baseline_is_logged_with_log_v():
     """Under masking exactly log2 V, however early the path ends."""
     parts = parts_of("masked")
     training = Training(

@@ -11,24 +11,24 @@ import shlex
 import shutil
 import signal
 import statistics
+from pathlib import Path
 
 import attrs
 import pytest
 from elbowroom.config.sections import load_config
 from elbowroom.errors import ConfigError
 from elbowroom.files.lock import LockedError, locked
-from elbowroom.plugins.compare import point as points
+from elbowroom.plugins.compare import worker
 from elbowroom.plugins.compare.axes import Axis, parse_skip
 from elbowroom.plugins.compare.command import _budget_words
 from elbowroom.plugins.compare.comparison import Comparison
-from elbowroom.plugins.compare.paper_table import ROWS
-from elbowroom.plugins.compare.presentation import best_of, shown_measurements, title_of
 from elbowroom.plugins.compare.report.page import unfinished
-from elbowroom.plugins.compare.results import budgets, collect, displays, summary
+from elbowroom.plugins.compare.results import Budgets, Model, Results, Summary, collect, displays
 from elbowroom.plugins.compare.results_files import as_csv, write_results
-from elbowroom.plugins.compare.running import State, last_step, run_comparison
+from elbowroom.plugins.compare.running import last_step, run_comparison
 from elbowroom.plugins.compare.shared_training import can_adopt, training_of
-from elbowroom.plugins.evaluation.metric import Display
+from elbowroom.plugins.compare.tables import best_of, heading_of, shown_measurements
+from elbowroom.plugins.evaluation.metric import Display, Measurement
 from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 from elbowroom.plugins.evaluation.run import evaluation_folder, read_evaluation
 from elbowroom.plugins.launchers.launcher import Ended, Launcher
@@ -40,9 +40,16 @@ from hypothesis import given, strategies as st
 
 from tests.helpers.command import elbowroom
 from tests.helpers.comparing import PROTOCOL, Here, comparison, config_file
+from tests.helpers.reporting import point as made_point
 from tests.helpers.tiny_run import same
 
 TWO = ("process=gaussian,masked",)
+
+
+def run(comparison, points, launcher, *options, **more):
+    """Run the points; by name."""
+    run_comparison(comparison, points, launcher, *options, **more)
+    return {point.name: point for point in points}
 
 
 # -- several ranks
@@ -57,19 +64,19 @@ def test_a_point_of_two_ranks_finds_what_one_process_finds(tmp_path):
         folder.mkdir()
         same_noise = ("denoiser.dropout=0.0",)  # whose masks belong to a rank
         asked = comparison(folder, overrides=same_noise, ranks=ranks)
-        cells = asked.cells()[:1]
-        states = run_comparison(asked, cells, Local(threads=1))
+        points = asked.points()[:1]
+        states = run(asked, points, Local(threads=1))
         assert {state.status for state in states.values()} == {"finished"}
-        found[ranks] = cells[0].point.evaluation()["figures"]
+        found[ranks] = points[0].evaluated.measurements
     assert found[1].keys() == found[2].keys()
     for name, measurement in found[1].items():
-        assert found[2][name]["value"] == pytest.approx(measurement["value"], rel=2e-2)
+        assert found[2][name].value == pytest.approx(measurement.value, rel=2e-2)
 
 
 def test_the_commands_of_a_point_of_several_ranks_are_torchruns(tmp_path):
     """What is printed is what is run."""
     asked = comparison(tmp_path, ranks=4)
-    for command in asked.commands(asked.cells()[0]):
+    for command in asked.points()[0].commands:
         assert command.startswith("torchrun --standalone --nproc-per-node 4 -m elbowroom ")
 
 
@@ -103,21 +110,21 @@ def test_seeds_are_not_an_axis():
 
 def test_the_grid_is_every_combination_and_every_seed(tmp_path):
     """Each point has its values, its seed and a folder named by them."""
-    cells = comparison(tmp_path, *TWO, "train.steps=3,4", seeds=2).cells()
-    assert len(cells) == 8 and len({cell.name for cell in cells}) == 8
-    first = cells[0]
+    points = comparison(tmp_path, *TWO, "train.steps=3,4", seeds=2).points()
+    assert len(points) == 8 and len({point.name for point in points}) == 8
+    first = points[0]
     assert first.name == "process-gaussian__train.steps-3__seed-0"
     assert first.folder == tmp_path / "out" / "points" / first.name
-    assert first.point.config.process.name == "gaussian" and first.point.config.train.steps == 3
-    assert [cell.seed for cell in cells[:2]] == [0, 1]
+    assert first.config.process.name == "gaussian" and first.config.train.steps == 3
+    assert [point.seed for point in points[:2]] == [0, 1]
 
 
 @given(st.lists(st.text(min_size=1), min_size=2, unique=True))
 def test_names_are_safe_and_one_for_each_value(values):
     """Any shell and file system takes them; two values never share a folder."""
-    from elbowroom.plugins.compare.comparison import _slug
+    from elbowroom.plugins.compare.comparison import _file_name
 
-    names = [_slug(f"key={value}") for value in values]
+    names = [_file_name(f"key={value}") for value in values]
     assert len(set(names)) == len(values)
     assert all(len(name) <= 60 and name == shlex.quote(name) for name in names)
 
@@ -126,37 +133,37 @@ def test_a_component_with_options_has_a_short_label(tmp_path):
     """Its name first; values that are no components stand as they were typed."""
     values = "weighting=elbo,{name: sigmoid, k: 2},{name: simple}"
     made = comparison(tmp_path, values, "train.betas=[0.9, 0.99]")
-    labels = [cell.label.split(" · ") for cell in made.cells()]
+    labels = [point.label.split(" · ") for point in made.points()]
     assert [weighting for weighting, _ in labels] == ["elbo", "sigmoid (k: 2)", "simple"]
     assert {betas for _, betas in labels} == {"[0.9, 0.99]"}
 
 
 def test_seeds_begin_at_the_config_s_own(tmp_path):
     """``seed=5`` with three seeds is 5, 6, 7."""
-    cells = comparison(tmp_path, seeds=3, overrides=("seed=5",)).cells()
-    assert [cell.seed for cell in cells] == [5, 6, 7]
-    assert [cell.point.config.seed for cell in cells] == [5, 6, 7]
+    points = comparison(tmp_path, seeds=3, overrides=("seed=5",)).points()
+    assert [point.seed for point in points] == [5, 6, 7]
+    assert [point.config.seed for point in points] == [5, 6, 7]
 
 
 def test_a_value_that_fits_only_some_points_spoils_only_the_others(tmp_path):
     """A point whose config cannot be read stands as failed; the rest is there."""
-    cells = comparison(tmp_path, *TWO, overrides=("process.fill=draw",)).cells()
+    points = comparison(tmp_path, *TWO, overrides=("process.fill=draw",)).points()
     # overrides come first, the axis replaces the whole component: both can be read
-    assert all(cell.point for cell in cells)
-    cells = comparison(tmp_path, "weighting=elbo,elbow").cells()
-    assert [bool(cell.point) for cell in cells] == [True, False]
-    assert "did you mean 'elbo'" in cells[1].problem
+    assert all(point.config for point in points)
+    points = comparison(tmp_path, "weighting=elbo,elbow").points()
+    assert [bool(point.config) for point in points] == [True, False]
+    assert "did you mean 'elbo'" in points[1].reason
 
 
 def test_a_mistake_all_points_share_is_raised(tmp_path):
     """Nothing is begun with a key that does not exist."""
     with pytest.raises(ConfigError, match="wieghting"):
-        comparison(tmp_path, "wieghting=elbo,fm").cells()
+        comparison(tmp_path, "wieghting=elbo,fm").points()
 
 
 def test_an_axis_is_named_once(tmp_path):
     """Two lists for one key have no meaning."""
-    with pytest.raises(ConfigError, match="varied twice"):
+    with pytest.raises(ConfigError, match="given twice"):
         comparison(tmp_path, *TWO, *TWO)
 
 
@@ -166,7 +173,7 @@ def test_unwanted_pairs_are_skipped(tmp_path):
         tmp_path, *TWO, "weighting=elbo,simple",
         skip=(parse_skip("process=gaussian weighting=simple"),),
     )  # fmt: skip
-    assert [tuple(cell.values.values()) for cell in skipping.cells()] == [
+    assert [tuple(point.values.values()) for point in skipping.points()] == [
         ("gaussian", "elbo"), ("masked", "elbo"), ("masked", "simple"),
     ]  # fmt: skip
 
@@ -184,7 +191,7 @@ def test_a_skip_must_name_what_is_varied(tmp_path):
         comparison(tmp_path, *TWO, skip=({"process": "gauss"},))
     nothing = comparison(tmp_path, "process=masked", skip=({"process": "masked"},))
     with pytest.raises(ConfigError, match="nothing to compare"):
-        nothing.cells()
+        nothing.points()
 
 
 # -- running it
@@ -195,48 +202,46 @@ def compared(tmp_path_factory):
     """A finished comparison of two processes and two seeds."""
     folder = tmp_path_factory.mktemp("compare")
     made = comparison(folder, *TWO, seeds=2)
-    launcher, cells = Here(), made.cells()
-    states = run_comparison(made, cells, launcher)
-    return made, cells, states, launcher
+    launcher, points = Here(), made.points()
+    states = run(made, points, launcher)
+    return made, points, states, launcher
 
 
 def test_every_point_is_a_normal_run(compared):
     """Trained to the end, evaluated, in its own folder."""
-    _, cells, states, launcher = compared
-    assert all(state == State("finished") for state in states.values())
-    assert launcher.ran == [cell.name for cell in cells]
-    for cell in cells:
-        assert checkpoints(cell.folder / "checkpoints")[-1].step == 4
-        record = read_evaluation(evaluation_folder(cell.folder))
+    _, points, states, launcher = compared
+    assert all((state.status, state.reason) == ("finished", "") for state in states.values())
+    assert launcher.ran == [point.name for point in points]
+    for point in points:
+        assert checkpoints(point.folder / "checkpoints")[-1].step == 4
+        record = read_evaluation(evaluation_folder(point.folder))
         assert record["protocol"] == json.loads(json.dumps(PROTOCOL.record()))
 
 
 def test_what_is_finished_is_not_run_again(compared):
     """A second call launches nothing."""
-    made, cells, _, _ = compared
+    made, points, _, _ = compared
     launcher = Here()
-    assert all(s.status == "finished" for s in run_comparison(made, cells, launcher).values())
+    assert all(s.status == "finished" for s in run(made, points, launcher).values())
     assert launcher.ran == []
 
 
 def test_another_protocol_evaluates_anew_and_does_not_train(compared, monkeypatch):
     """More samples are drawn from the same run."""
     made, _, _, _ = compared
-    from elbowroom.plugins.compare import point
-
-    monkeypatch.setattr(point, "train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(worker, "train", lambda *_, **__: pytest.fail("trained again"))
     more = attrs.evolve(made, protocol=attrs.evolve(PROTOCOL, samples=24), seeds=1)
     launcher = Here()
-    states = run_comparison(more, more.cells(), launcher)
+    states = run(more, more.points(), launcher)
     assert len(launcher.ran) == 2 and all(s.status == "finished" for s in states.values())
     back = attrs.evolve(more, protocol=PROTOCOL)
-    run_comparison(back, back.cells(), Here())
+    run(back, back.points(), Here())
 
 
 def test_results_are_means_and_deviations_over_seeds(compared, tmp_path):
     """results.json has each point, each group, budgets and where these differ."""
-    made, cells, states, _ = compared
-    results = collect(made, cells, states, paper=True)
+    made, points, _, _ = compared
+    results = collect(made, points).record()
     assert [g["label"] for g in results["groups"]] == ["gaussian", "masked"]
     for group in results["groups"]:
         values = [
@@ -247,17 +252,15 @@ def test_results_are_means_and_deviations_over_seeds(compared, tmp_path):
         said = group["figures"]["bits_per_dim"]
         assert said["mean"] == pytest.approx(statistics.fmean(values))
         assert said["sd"] == pytest.approx(statistics.stdev(values)) and said["n"] == 2
-        assert group["curves"]["loss"][0] == [3, 4]
+        assert group["curves"]["loss"]["x"] == [3, 4]
         assert group["weighting"]["verdict"]
     assert results["budgets"]["same"]["training steps"] == 4
     assert set(results["budgets"]["different"]["parameters"]) == {"gaussian", "masked"}
-    quoted = {row["model"]: row for row in results["paper"]["rows"]}
-    assert quoted["masked 324M"]["ours"][0]["label"] == "masked"  # both trained with simple
-    paths = write_results(results, tmp_path)
+    paths = write_results(collect(made, points))
     assert json.loads(paths["json"].read_text()) == json.loads(json.dumps(results))
     rows = list(csv.DictReader(io.StringIO(paths["csv"].read_text())))
     assert [(row["process"], row["seed"]) for row in rows] == [
-        (cell.values["process"], str(cell.seed)) for cell in cells
+        (point.values["process"], str(point.seed)) for point in points
     ]
     assert (
         float(rows[0]["bits_per_dim"]) == results["points"][0]["figures"]["bits_per_dim"]["value"]
@@ -266,17 +269,17 @@ def test_results_are_means_and_deviations_over_seeds(compared, tmp_path):
 
 def test_a_point_by_hand_is_the_same(compared, tmp_path):
     """The commands of --dry-run give the same weights and measurements."""
-    made, cells, _, _ = compared
+    made, points, _, _ = compared
     by_hand = attrs.evolve(made, out=tmp_path)
-    (cell,) = [c for c in by_hand.cells() if c.name == cells[0].name]
-    for command in by_hand.commands(cell):
+    (point,) = [c for c in by_hand.points() if c.name == points[0].name]
+    for command in point.commands:
         words = shlex.split(command)
         assert words[0] == "elbowroom"
         ran = elbowroom(*words[1:])
         assert ran.code == 0, ran.err
-    ours, theirs = (checkpoints(c.folder / "checkpoints")[-1] for c in (cell, cells[0]))
+    ours, theirs = (checkpoints(c.folder / "checkpoints")[-1] for c in (point, points[0]))
     assert same(ours, theirs)
-    a, b = (read_evaluation(evaluation_folder(c.folder))["figures"] for c in (cell, cells[0]))
+    a, b = (read_evaluation(evaluation_folder(c.folder))["figures"] for c in (point, points[0]))
     assert a == b
 
 
@@ -284,60 +287,58 @@ def test_a_changed_config_is_not_mixed_with_the_old(compared, tmp_path):
     """A folder that was trained with another config stands as failed, with the keys that differ."""
     made, _, _, _ = compared
     other = attrs.evolve(made, overrides=("train.batch_size=4",))
-    states = run_comparison(other, other.cells(), Here())
+    states = run(other, other.points(), Here())
     for state in states.values():
         assert state.status == "failed" and "train.batch_size" in state.reason
     shorter = attrs.evolve(made, overrides=("train.steps=2",))
-    for state in run_comparison(shorter, shorter.cells(), Here()).values():
+    for state in run(shorter, shorter.points(), Here()).values():
         assert state.status == "failed" and "4 steps already" in state.reason
 
 
 def test_a_longer_run_goes_on(tmp_path):
     """More steps resume the run and evaluate its new end."""
     made = comparison(tmp_path)
-    run_comparison(made, made.cells(), Here())
+    run(made, made.points(), Here())
     longer = attrs.evolve(made, overrides=("train.steps=6",))
-    (cell,) = longer.cells()
-    states = run_comparison(longer, [cell], Here())
-    assert states[cell.name].status == "finished"
-    assert read_evaluation(evaluation_folder(cell.folder))["step"] == 6
+    (point,) = longer.points()
+    states = run(longer, [point], Here())
+    assert states[point.name].status == "finished"
+    assert read_evaluation(evaluation_folder(point.folder))["step"] == 6
 
 
 def test_milestones_are_judged_along_the_run(tmp_path):
     """Their checkpoints stay, measurements are told over the steps, and the end is one of them."""
     made = comparison(tmp_path, seeds=2, overrides=("train.milestones=[1,3]", "train.keep=1"))
-    cells = made.cells()
-    states = run_comparison(made, cells, Here())
-    for cell in cells:
-        assert [c.step for c in checkpoints(cell.folder / "checkpoints")][:2] == [1, 3]
-    results = collect(made, cells, states)
-    (group,) = results["groups"]
-    judged = group["milestones"]["bits_per_dim"]
-    assert list(judged) == ["1", "3", "4"] and judged["3"]["n"] == 2
-    assert judged["4"]["mean"] == group["figures"]["bits_per_dim"]["mean"]
-    assert len({one["mean"] for one in judged.values()}) == 3  # other weights, other measurements
-    assert group["curves"]["bits_per_dim_over_training"][0] == [1, 3, 4]
+    points = made.points()
+    run(made, points, Here())
+    for point in points:
+        assert [c.step for c in checkpoints(point.folder / "checkpoints")][:2] == [1, 3]
+    results = collect(made, points)
+    (model,) = results.models
+    judged = model.milestones["bits_per_dim"]
+    assert list(judged) == [1, 3, 4] and judged[3].n == 2
+    assert judged[4].mean == model.measurements["bits_per_dim"].mean
+    assert len({one.mean for one in judged.values()}) == 3  # other weights, other measurements
+    assert model.curves["bits_per_dim_over_training"].x == [1, 3, 4]
     rows = list(csv.DictReader(io.StringIO(as_csv(results))))
     assert [(row["seed"], row["step"]) for row in rows] == [
-        (str(cell.seed), step) for cell in cells for step in "134"
+        (str(point.seed), step) for point in points for step in "134"
     ]
     again = Here()
-    run_comparison(made, cells, again)
+    run(made, points, again)
     assert again.ran == []
-    (by_hand, *_) = cells
-    assert [word.split()[1] for word in made.commands(by_hand)] == ["train", *["evaluate"] * 3]
+    (by_hand, *_) = points
+    assert [word.split()[1] for word in by_hand.commands] == ["train", *["evaluate"] * 3]
 
 
 def test_milestones_can_be_asked_for_later(tmp_path, monkeypatch):
     """A run that kept the checkpoint is judged there without training; one that did not says so."""
-    from elbowroom.plugins.compare import point
-
     made = comparison(tmp_path, overrides=("train.save_every=2", "train.keep=9"))
-    run_comparison(made, made.cells(), Here())
-    monkeypatch.setattr(point, "train", lambda *_, **__: pytest.fail("trained again"))
+    run(made, made.points(), Here())
+    monkeypatch.setattr(worker, "train", lambda *_, **__: pytest.fail("trained again"))
     for step, status in ((2, "finished"), (1, "failed")):
         later = attrs.evolve(made, overrides=(*made.overrides, f"train.milestones=[{step}]"))
-        (state,) = run_comparison(later, later.cells(), Here()).values()
+        (state,) = run(later, later.points(), Here()).values()
         assert state.status == status
     assert "no checkpoint '1'" in state.reason
 
@@ -356,17 +357,17 @@ def test_a_failed_point_has_its_reason_and_the_others_go_on(tmp_path):
     (tmp_path / "crash.py").write_text(CRASH)
     crash = f"{tmp_path / 'crash.py'}:Crash"
     made = comparison(tmp_path, f"weighting={crash},elbow,simple")
-    cells = made.cells()
-    states = run_comparison(made, cells, Here())
-    assert [states[cell.name].status for cell in cells] == ["failed", "failed", "finished"]
-    assert states[cells[0].name].reason == "RuntimeError: boom"
-    assert "did you mean 'elbo'" in states[cells[1].name].reason
-    results = collect(made, cells, states)
-    assert [point["status"] for point in results["points"]] == ["failed", "failed", "finished"]
-    assert [group["finished"] for group in results["groups"]] == [0, 0, 1]
+    points = made.points()
+    states = run(made, points, Here())
+    assert [states[point.name].status for point in points] == ["failed", "failed", "finished"]
+    assert states[points[0].name].reason == "RuntimeError: boom"
+    assert "did you mean 'elbo'" in states[points[1].name].reason
+    results = collect(made, points)
+    assert [point.status for point in results.points] == ["failed", "failed", "finished"]
+    assert [len(model.finished) for model in results.models] == [0, 0, 1]
     again = Here()
-    run_comparison(made, cells, again)
-    assert again.ran == [cells[0].name]  # what failed in running is tried again
+    run(made, points, again)
+    assert again.ran == [points[0].name]  # what failed in running is tried again
 
 
 def test_a_failed_metric_of_a_point_is_reported_and_tried_again(tmp_path):
@@ -375,18 +376,18 @@ def test_a_failed_metric_of_a_point_is_reported_and_tried_again(tmp_path):
     sick = f"{tmp_path / 'sick.py'}:Sick"
     asked = attrs.evolve(PROTOCOL, metrics=("bpd", sick))
     made = comparison(tmp_path, protocol=asked)
-    cells = made.cells()
-    states = run_comparison(made, cells, Here())
+    points = made.points()
+    states = run(made, points, Here())
     (state,) = states.values()
     assert state.status == "finished" and "RuntimeError: unwell" in state.reason
-    results = collect(made, cells, states)
-    (point,) = results["points"]
-    assert "bits_per_dim" in point["figures"] and point["failed"].keys() == {sick}
+    results = collect(made, points)
+    found = results.points[0].evaluated
+    assert "bits_per_dim" in found.measurements and found.failed.keys() == {sick}
     ((_, why),) = unfinished(results)
     assert "unwell" in why
     again = Here()
-    run_comparison(made, cells, again)
-    assert again.ran == [cells[0].name]
+    run(made, points, again)
+    assert again.ran == [points[0].name]
 
 
 SICK = """
@@ -403,24 +404,24 @@ class Sick(Metric):
 def test_a_point_whose_last_checkpoint_is_damaged_is_trained_again_from_the_one_before(tmp_path):
     """Measurements of the end are of the end; and the end is what it was."""
     made = attrs.evolve(comparison(tmp_path), overrides=("train.steps=8",))
-    cells = made.cells()
-    run_comparison(made, cells, Here())
-    run = cells[0].folder
-    before = (run / "checkpoints/step-000000008/ema.safetensors").read_bytes()
-    (run / "checkpoints/step-000000008/ema.safetensors").write_bytes(before[:-1] + b"\7")
-    shutil.rmtree(evaluation_folder(run))
+    points = made.points()
+    run(made, points, Here())
+    folder = points[0].folder
+    before = (folder / "checkpoints/step-000000008/ema.safetensors").read_bytes()
+    (folder / "checkpoints/step-000000008/ema.safetensors").write_bytes(before[:-1] + b"\7")
+    shutil.rmtree(evaluation_folder(folder))
     with pytest.warns(UserWarning, match="step-000000008 is left aside"):
-        states = run_comparison(made, cells, Here())
+        states = run(made, points, Here())
     assert {state.status for state in states.values()} == {"finished"}
-    assert read_evaluation(evaluation_folder(run))["step"] == 8
-    assert (run / "checkpoints/step-000000008/ema.safetensors").read_bytes() == before
+    assert read_evaluation(evaluation_folder(folder))["step"] == 8
+    assert (folder / "checkpoints/step-000000008/ema.safetensors").read_bytes() == before
 
 
 def test_two_comparisons_cannot_run_in_one_folder(tmp_path):
     """The second is told so before it touches the first one's jobs."""
     made = comparison(tmp_path)
     with locked(made.out, "comparing"), pytest.raises(LockedError, match="another process is comp"):
-        run_comparison(made, made.cells(), Here())
+        run(made, made.points(), Here())
     assert not (made.out / "jobs").exists()
 
 
@@ -436,35 +437,35 @@ class Dies(Launcher):
 def test_a_killed_point_says_so(tmp_path):
     """A job that left no word is told by its signal and its last line."""
     made = comparison(tmp_path)
-    (state,) = run_comparison(made, made.cells(), Dies()).values()
-    assert state == State("failed", "killed by signal 9: out of memory")
+    (state,) = run(made, made.points(), Dies()).values()
+    assert (state.status, state.reason) == ("failed", "killed by signal 9: out of memory")
 
 
 def test_ctrl_c_ends_cleanly_and_a_second_call_goes_on(tmp_path):
     """Running points save themselves; afterwards nothing is lost and nothing is done twice."""
     config = config_file(tmp_path, steps=4000, log_every=1, save_every=4000)
     made = Comparison(str(config), tmp_path / "out", axes=(Axis.parse(TWO[0]),), protocol=PROTOCOL)
-    cells = made.cells()
+    points = made.points()
     seen = []
 
-    def watch(states):
-        seen.append(dict(states))
-        if any(state.done >= 3 for state in states.values()) and len(seen) > 1:
+    def watch(points):
+        seen.append(len(points))
+        if any(point.done >= 3 for point in points) and len(seen) > 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    states = run_comparison(made, cells, Local(threads=1), 1, watch)
-    first, second = (states[cell.name] for cell in cells)
+    states = run(made, points, Local(threads=1), 1, watch)
+    first, second = (states[point.name] for point in points)
     assert first.status == "interrupted" and "of 4000" in first.reason
     assert second.status == "waiting"
-    stopped = checkpoints(cells[0].folder / "checkpoints")[-1].step
+    stopped = checkpoints(points[0].folder / "checkpoints")[-1].step
     assert 3 <= stopped < 4000
 
     # the rest, made short: the run goes on from where it stopped
     end = stopped + 2
     shorter = attrs.evolve(made, overrides=(f"train.steps={end}",))
-    after = run_comparison(shorter, shorter.cells()[:1], Local(threads=1), 1)
+    after = run(shorter, shorter.points()[:1], Local(threads=1), 1)
     assert {state.status for state in after.values()} == {"finished"}
-    steps = [json.loads(line)["step"] for line in (cells[0].folder / "log.jsonl").open()]
+    steps = [json.loads(line)["step"] for line in (points[0].folder / "log.jsonl").open()]
     assert steps == list(range(1, end + 1))
 
 
@@ -481,116 +482,101 @@ def test_the_step_is_read_off_the_end_of_a_log(tmp_path):
 # -- tables
 
 
-def measurement(value, **more):
-    base = {"value": value, "standard_error": 0.1, "better": "lower", "floor": 1.0, "of": {"n": 1}}
-    return {**base, **more}
+def measurement(value, better="lower"):
+    return Measurement(value, 0.1, better, 1.0, {"n": 1})
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
 def test_a_summary_is_mean_and_sample_deviation(values):
     """± is over training seeds and of the evaluation; one seed has the latter alone."""
-    said = summary([measurement(value) for value in values])
-    assert said["mean"] == pytest.approx(statistics.fmean(values))
-    assert said["n"] == len(values) and said["floor"] == 1.0
+    said = Summary.over([measurement(value) for value in values])
+    assert said.mean == pytest.approx(statistics.fmean(values))
+    assert said.n == len(values) and said.floor == 1.0
     if len(values) == 1:
-        assert said["sd"] is None and said["standard_error"] == 0.1
+        assert said.sd is None and said.standard_error == 0.1
     else:
-        assert said["sd"] == pytest.approx(statistics.stdev(values))
+        assert said.sd == pytest.approx(statistics.stdev(values))
         scatter = statistics.variance(values) / len(values)
-        assert said["standard_error"] == pytest.approx(math.sqrt(scatter + 0.1**2))
+        assert said.standard_error == pytest.approx(math.sqrt(scatter + 0.1**2))
 
 
 def test_budgets_that_are_not_known_are_not_printed():
     """A group without a training time does not have the time None."""
-    said = _budget_words({"same": {}, "different": {"training seconds": {"a": 1.5, "b": None}}})
+    said = _budget_words(Budgets({}, {"training seconds": {"a": 1.5, "b": None}}))
     assert "training seconds differ: 1.5 (a)" in said.plain and "None" not in said.plain
 
 
 def test_budgets_say_what_is_equal_and_where_they_differ():
     """A group of which nothing is known does not count."""
-    groups = [
-        {"label": "a", "budget": {"parameters": 10, "steps": 5, "calls": None}},
-        {"label": "b", "budget": {"parameters": 12, "steps": 5, "calls": None}},
-        {"label": "c", "budget": {}},
+    models = [
+        Model("a", {}, [], budget={"parameters": 10, "steps": 5, "calls": None}),
+        Model("b", {}, [], budget={"parameters": 12, "steps": 5, "calls": None}),
+        Model("c", {}, []),
     ]
-    assert budgets(groups) == {
-        "same": {"steps": 5},
-        "different": {"parameters": {"a": 10, "b": 12}},
-    }
+    assert Budgets.of(models) == Budgets({"steps": 5}, {"parameters": {"a": 10, "b": 12}})
+
+
+def made_up(*models, **options):
+    """Results of models with these measurements."""
+    made = [
+        Model("m", {}, [], {name: Summary.over([one]) for name, one in model.items()})
+        for model in models
+    ]
+    return Results("x", Path("/nowhere"), {}, {}, [], made, **options)
 
 
 def test_the_best_is_the_lowest_or_the_highest():
     """As the measurement says of itself; where it says nothing, there is none."""
-    groups = [
-        {"figures": {n: summary([measurement(v, better=b)]) for n, v, b in row}}
+    models = [
+        {name: measurement(value, better) for name, value, better in row}
         for row in (
             [("fid", 2.0, "lower"), ("is", 3.0, "higher"), ("odd", 1.0, None)],
             [("fid", 1.0, "lower"), ("is", 2.0, "higher"), ("odd", 2.0, None)],
         )
     ]
-    assert best_of({"groups": groups}) == {"fid": 1, "is": 0}
-    display = {"is": Display("IS", ranked=False).record()}
-    assert best_of({"groups": groups, "display": display}) == {"fid": 1}
+    assert best_of(made_up(*models)) == {"fid": 1, "is": 0}
+    display = {"is": Display("IS", ranked=False)}
+    assert best_of(made_up(*models, display=display)) == {"fid": 1}
 
 
 def test_a_metric_says_how_its_measurements_are_shown():
     """Its title, and whether it is too much for a terminal, or a detail."""
-    display = {
-        "a": Display("A"),
-        "b": Display("B", "report"),
-        "c": Display("C", "detail"),
-    }
-    results = {
-        "groups": [{"figures": dict.fromkeys("abcd")}],
-        "display": {name: one.record() for name, one in display.items()},
-    }
+    display = {"a": Display("A"), "b": Display("B", "report"), "c": Display("C", "detail")}
+    results = made_up({name: measurement(1.0) for name in "abcd"}, display=display)
     assert shown_measurements(results) == {"a": "A", "b": "B", "d": "d"}
     assert shown_measurements(results, narrow=True) == {"a": "A", "d": "d"}
-    assert [title_of(results, name) for name in "cd"] == ["C", "d"]
+    assert [heading_of(results, name) for name in "cd"] == ["C", "d"]
 
 
 def test_a_comparison_asks_its_metrics_how_to_show_them(tmp_path):
     """Titles are in the results; a metric that does not exist is refused."""
     asked = displays(Comparison("digits", tmp_path, protocol=PROTOCOL))
-    assert asked["bits_per_dim_prior"] == {
-        "title": "bits/dim: prior", "shown": "detail", "ranked": True,
-    }  # fmt: skip
-    assert not asked["neighbours_copied"]["ranked"]
+    assert asked["bits_per_dim_prior"] == Display("bits/dim: prior", "detail")
+    assert not asked["neighbours_copied"].ranked
     unknown = EvaluationProtocol(metrics=("no-such-metric",))
     with pytest.raises(ConfigError, match="unknown metric 'no-such-metric'"):
         displays(Comparison("digits", tmp_path, protocol=unknown))
 
 
-def test_the_paper_is_quoted_as_it_stands():
-    """The two rows everything hangs on."""
-    table = {(row.model, row.weighting): (row.fid, row.inception_score) for row in ROWS}
-    assert table["masked 204M", "simple"] == (2.96, 46.7)
-    assert table["masked 204M", "elbo"] == (6.84, 30.3)
-    assert len(ROWS) == 13
+def csv_row(point, key):
+    results = Results("x", point.folder.parents[1], {key: []}, {}, [point], [])
+    (row,) = csv.DictReader(io.StringIO(as_csv(results)))
+    return row
 
 
-def test_a_csv_keeps_odd_values():
+def test_a_csv_keeps_odd_values(tmp_path):
     """Commas, quotes and line breaks in values and reasons come back."""
     odd = 'a,"b"\nc'
-    point = {
-        "values": {"weighting": odd}, "seed": 0, "status": "failed", "reason": odd,
-        "folder": "f", "step": None, "parameters": None, "calls": None, "figures": {},
-    }  # fmt: skip
-    text = as_csv({"vary": {"weighting": [odd]}, "points": [point]})
-    (row,) = csv.DictReader(io.StringIO(text))
+    failed = made_point(tmp_path, values={"weighting": odd}, status="failed", reason=odd)
+    row = csv_row(failed, "weighting")
     assert row["weighting"] == odd == row["reason"] and row["step"] == ""
 
 
 @pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1"])
-def test_a_csv_has_no_formulas(text):
+def test_a_csv_has_no_formulas(tmp_path, text):
     """A spreadsheet shows such a text; a number stays a number."""
-    point = {
-        "values": {text: text}, "seed": 0, "status": "failed", "reason": "-1.5e3",
-        "folder": text, "step": -1, "parameters": None, "calls": None, "figures": {},
-    }  # fmt: skip
-    (row,) = csv.DictReader(io.StringIO(as_csv({"vary": {text: [text]}, "points": [point]})))
-    assert row["folder"] == row[f"'{text}"] == f"'{text}"
-    assert (row["reason"], row["step"]) == ("-1.5e3", "-1")
+    row = csv_row(made_point(tmp_path, values={text: text}, status="failed", reason="-1.5e3"), text)
+    assert row[f"'{text}"] == f"'{text}" and row["reason"] == "-1.5e3"
 
 
 # -- on the command line
@@ -620,7 +606,7 @@ def test_a_slip_in_one_value_is_refused_before_anything_is_trained(tmp_path):
     """The value, what was meant perhaps, and no folder."""
     ran = command(tmp_path, "--vary", "process=gaussian,maked")
     assert ran.code == 2
-    assert "did you mean 'masked'" in ran.err and "nothing is begun" in ran.err
+    assert "did you mean 'masked'" in ran.err and "nothing is started" in ran.err
     assert not (tmp_path / "out").exists()
 
 
@@ -635,10 +621,10 @@ def test_a_slip_among_the_metrics_is_refused_before_anything_is_trained(tmp_path
 def test_the_command_ends_with_a_table_and_files(tmp_path):
     """Points run as processes; a failed one is shown and makes the exit code 1."""
     (tmp_path / "crash.py").write_text(CRASH)
-    ran = command(tmp_path, "--vary", f"weighting=elbo,{tmp_path}/crash.py:Crash", "--paper")
+    ran = command(tmp_path, "--vary", f"weighting=elbo,{tmp_path}/crash.py:Crash")
     assert ran.code == 1, ran.err
     assert "finished" in ran.err
-    for words in ("bits/dim", "real data", "same for all", "boom", "6.84", "report.html"):
+    for words in ("bits/dim", "real data", "same for all", "boom", "report.html"):
         assert words in ran.out, words
     for name in ("results.json", "results.csv", "report.html"):
         assert (tmp_path / "out" / name).stat().st_size > 100
@@ -690,7 +676,7 @@ def test_what_points_need_of_real_data_is_made_once_before_them(tmp_path, monkey
     def kept():
         return sorted(file.name for file in (tmp_path / "cache").rglob("*.safetensors"))
 
-    states = run_comparison(asked, asked.cells(), Looking(), jobs=2)
+    states = run(asked, asked.points(), Looking(), jobs=2)
     assert {state.status for state in states.values()} == {"finished"}
     assert len(found[0]) == 1 and kept() == found[0]
 
@@ -702,33 +688,33 @@ def test_what_points_need_of_real_data_is_made_once_before_them(tmp_path, monkey
 def trained(monkeypatch):
     """The folders that are trained, in order."""
     names = []
-    plain = points.train
+    plain = worker.train
 
     def counted(*a, **k):
         result = plain(*a, **k)
         names.append(result.folder.name)
         return result
 
-    monkeypatch.setattr(points, "train", counted)
+    monkeypatch.setattr(worker, "train", counted)
     return names
 
 
 def test_points_that_differ_in_the_sampler_alone_are_trained_once(tmp_path, trained):
     """Every step count of a process has its own folder and measurements, and the same weights."""
     asked = comparison(tmp_path, *TWO, "sampler.steps=2,4,8")
-    states = run_comparison(asked, asked.cells(), Here())
+    states = run(asked, asked.points(), Here())
     assert {state.status for state in states.values()} == {"finished"}
     assert len(states) == 6 and len(trained) == 2
     for process in ("gaussian", "masked"):
-        cells = [cell for cell in asked.cells() if cell.values["process"] == process]
-        runs = [RunFolder.open(cell.folder) for cell in cells]
+        points = [point for point in asked.points() if point.values["process"] == process]
+        runs = [RunFolder.open(point.folder) for point in points]
         assert len({run.config().sampler.build().steps for run in runs}) == 3
         assert all(same(runs[0].latest(), run.latest()) for run in runs)
         assert all(run.rows() == runs[0].rows() for run in runs)
-        measurements = [cell.point.evaluation()["figures"] for cell in cells]
-        assert len({measurement["bits_per_dim"]["value"] for measurement in measurements}) == 1
+        found = [states[point.name].evaluated.measurements for point in points]
+        assert len({measurements["bits_per_dim"].value for measurements in found}) == 1
     again = Here()
-    run_comparison(asked, asked.cells(), again)
+    run(asked, asked.points(), again)
     assert again.ran == []
 
 
@@ -745,72 +731,73 @@ def test_points_that_differ_in_the_sampler_alone_are_trained_once(tmp_path, trai
 def test_points_that_learn_otherwise_from_losses_never_share_a_training(tmp_path, values):
     """Another part that adapts, or other options of it; the samplers of each share its training."""
     asked = comparison(tmp_path, f"objective.times={','.join(values)}", "sampler.steps=2,4")
-    cells = asked.cells()
-    assert len(cells) == 4 and not any(cell.problem for cell in cells)
-    trainings = [training_of(cell.point.config) for cell in cells]
+    points = asked.points()
+    assert len(points) == 4 and not any(point.problem for point in points)
+    trainings = [training_of(point.config) for point in points]
     assert trainings[0] == trainings[1] != trainings[2] == trainings[3]
-    lenders = [cell.point.like for cell in cells]
-    assert lenders == [None, cells[0].folder, None, cells[2].folder]
+    lenders = [point.same_training for point in points]
+    assert lenders == [None, points[0].folder, None, points[2].folder]
 
 
 def test_a_finished_training_is_not_taken_over_with_other_adaptive_times(tmp_path, trained):
     """What a run has learned from losses is no other run's, whatever sampler is asked for."""
     asked = comparison(tmp_path, "objective.times=adaptive", "sampler.steps=2")
-    (cell,) = asked.cells()
-    run_comparison(asked, [cell], Here())
-    config = cell.point.config
-    assert can_adopt(load_config(config, ("sampler.steps=4",)), cell.folder)
+    (point,) = asked.points()
+    run(asked, [point], Here())
+    config = point.config
+    assert can_adopt(load_config(config, ("sampler.steps=4",)), point.folder)
     for times in ("stratified", "{name: adaptive, bins: 8}"):
         other = load_config(config, (f"objective.times={times}", "sampler.steps=4"))
-        assert not can_adopt(other, cell.folder)
+        assert not can_adopt(other, point.folder)
 
 
 def test_a_taken_over_run_is_the_run_it_would_have_been(tmp_path, trained):
     """The same measurements as when the point is trained by itself; and it can be lengthened."""
     asked = comparison(tmp_path, "sampler.steps=2,4")
-    run_comparison(asked, asked.cells(), Here())
+    _, found = run(asked, asked.points(), Here()).values()
     (tmp_path / "alone").mkdir()
     alone = comparison(tmp_path / "alone", "sampler.steps=4")
-    run_comparison(alone, alone.cells(), Here())
-    found, expected = asked.cells()[1].point.evaluation(), alone.cells()[0].point.evaluation()
+    (expected,) = run(alone, alone.points(), Here()).values()
     assert (
-        found["figures"]["neighbours_mean"]["value"]
-        == (expected["figures"]["neighbours_mean"]["value"])
+        found.evaluated.measurements["neighbours_mean"].value
+        == expected.evaluated.measurements["neighbours_mean"].value
     )
     assert len(trained) == 2
-    longer = resume(asked.cells()[1].folder, ("train.steps=6",), without={"console", "tensorboard"})
+    longer = resume(
+        asked.points()[1].folder, ("train.steps=6",), without={"console", "tensorboard"}
+    )
     assert longer.step == 6
-    assert asked.cells()[0].point.run.latest().step == 4  # the lender is as it was
+    assert asked.points()[0].run.latest().step == 4  # the lender is as it was
 
 
 def test_points_that_share_their_training_are_lengthened_once(tmp_path, trained):
     """The lender goes on, the others take over what it has learnt since, and their measurements."""
     asked = comparison(tmp_path, "sampler.steps=2,4")
-    run_comparison(asked, asked.cells(), Here())
+    run(asked, asked.points(), Here())
     longer = comparison(tmp_path, "sampler.steps=2,4", overrides=("train.steps=6",))
-    states = run_comparison(longer, longer.cells(), Here())
+    states = run(longer, longer.points(), Here())
     assert {state.status for state in states.values()} == {"finished"}
-    first, second = longer.cells()
+    first, second = states.values()
     assert trained == [first.folder.name] * 2
-    assert second.point.run.latest().step == 6
-    assert same(first.point.run.latest(), second.point.run.latest())
-    assert second.point.run.rows() == first.point.run.rows()
-    assert second.point.run.config().train.steps == 6
-    kept = [sorted(c.name for c in cell.point.run.checkpoints.iterdir()) for cell in longer.cells()]
+    assert second.run.latest().step == 6
+    assert same(first.run.latest(), second.run.latest())
+    assert second.run.rows() == first.run.rows()
+    assert second.run.config().train.steps == 6
+    kept = [sorted(c.name for c in point.run.checkpoints.iterdir()) for point in longer.points()]
     assert kept[0] == kept[1]
-    assert second.point.evaluation()["step"] == 6
+    assert second.evaluated.step == 6
 
 
 def test_a_point_whose_lender_failed_trains_by_itself(tmp_path, trained):
     """Nothing is taken from a run that is not finished or not the same."""
     asked = comparison(tmp_path, "sampler.steps=2,4")
-    first, second = asked.cells()
-    assert second.point.like == first.folder and first.point.like is None
-    assert not can_adopt(second.point.config, first.folder)  # nothing there
-    run_comparison(asked, [second], Here())
+    first, second = asked.points()
+    assert second.same_training == first.folder and first.same_training is None
+    assert not can_adopt(second.config, first.folder)  # nothing there
+    run(asked, [second], Here())
     assert len(trained) == 1
-    other = load_config(second.point.config, ("train.learning_rate=0.5",))
-    assert can_adopt(first.point.config, second.folder)
+    other = load_config(second.config, ("train.learning_rate=0.5",))
+    assert can_adopt(first.config, second.folder)
     assert not can_adopt(other, second.folder)
 
 
@@ -818,9 +805,9 @@ def test_weights_are_copied_where_they_cannot_be_linked(tmp_path, monkeypatch, t
     """Another disk, a file system without links: the same run."""
     monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no links")))
     asked = comparison(tmp_path, "sampler.steps=2,4")
-    states = run_comparison(asked, asked.cells(), Here())
+    states = run(asked, asked.points(), Here())
     assert {state.status for state in states.values()} == {"finished"} and len(trained) == 1
-    first, second = (cell.point.run.latest() for cell in asked.cells())
+    first, second = (point.run.latest() for point in asked.points())
     assert same(first, second)
 
 
@@ -833,6 +820,6 @@ def test_points_wait_for_the_training_they_take_over(tmp_path, trained):
 
     asked = comparison(tmp_path, "sampler.steps=2,4,8")
     launcher = Backwards()
-    run_comparison(asked, asked.cells(), launcher, jobs=3)
+    run(asked, asked.points(), launcher, jobs=3)
     assert len(trained) == 1
-    assert launcher.ran[0] == asked.cells()[0].name and len(launcher.ran) == 3
+    assert launcher.ran[0] == asked.points()[0].name and len(launcher.ran) == 3

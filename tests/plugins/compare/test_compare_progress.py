@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
-from elbowroom.plugins.compare import command, point
+from elbowroom.plugins.compare import command, worker
 from elbowroom.plugins.compare.command import _Lines
-from elbowroom.plugins.compare.running import State
 from rich.console import Console
+
+from tests.helpers.reporting import point
+
+
+def state(label, status, **options):
+    return point(Path("/nowhere"), label, values={"process": label}, status=status, **options)
 
 
 @pytest.fixture
@@ -22,30 +28,30 @@ def clock(monkeypatch):
 def test_a_point_that_is_long_at_one_thing_is_heard_of(clock):
     """At once, then again after half a minute of silence; not every second."""
     heard = io.StringIO()
-    lines = _Lines({"a": "masked"}, Console(file=heard, width=200))
+    lines = _Lines(1, Console(file=heard, width=200))
     for second in range(100):
         clock[0] = float(second)
-        lines.tell({"a": State("running", doing="preparing fid", done=1, of=3)})
+        lines.update([state("masked", "running", task="preparing fid", done=1, total=3)])
     said = heard.getvalue().splitlines()
     assert [line.split()[0] for line in said] == ["0", "31", "62", "93"]
-    assert all(line.endswith("masked: preparing fid 1/3") for line in said)
+    assert all(line.endswith("masked · seed 0: preparing fid 1/3") for line in said)
 
 
 def test_points_that_wait_or_ended_say_nothing_again(clock):
     """However long it takes."""
     heard = io.StringIO()
-    lines = _Lines({"a": "masked", "b": "gaussian"}, Console(file=heard, width=200))
+    lines = _Lines(2, Console(file=heard, width=200))
     for second in (0, 100, 200):
         clock[0] = float(second)
-        lines.tell({"a": State("finished"), "b": State("waiting")})
+        lines.update([state("masked", "finished"), state("gaussian", "waiting")])
     assert heard.getvalue().count("masked") == 1 and "gaussian" not in heard.getvalue()
 
 
 def test_a_new_task_is_noted_at_once(tmp_path, monkeypatch):
     """Between notes of one task there is half a second; another task does not wait for it."""
     noted = []
-    monkeypatch.setattr(point, "note", lambda job, *what: noted.append(what))
-    tell = point.sparing_notes(tmp_path)
+    monkeypatch.setattr(worker, "write_progress", lambda job, *what: noted.append(what))
+    report = worker.throttled_progress(tmp_path)
     for what in [("preparing bpd", 0, 3), ("preparing fid", 1, 3), ("preparing fid", 1, 3)]:
-        tell(*what)
+        report(*what)
     assert noted == [("preparing bpd", 0, 3), ("preparing fid", 1, 3)]

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from elbowroom.plugins.compare.decimals import Column
+from elbowroom.plugins.compare.results import Summary
+from elbowroom.plugins.compare.tables import Column, decimals
 from hypothesis import given, strategies as st
 
 
 def measurement(mean, error=None, floor=None):
-    return {"mean": mean, "standard_error": error, "floor": floor}
+    return Summary(
+        mean=mean, sd=None, n=1, standard_error=error, error_includes=[], heading="", better=None,
+        floor=floor, uniform_baseline=None, vacuous=False, of={},
+    )  # fmt: skip
+
+
+def column(measurements):
+    there = [one for one in measurements if one is not None and one.mean is not None]
+    values = [value for one in there for value in (one.mean, one.floor)]
+    places = decimals(values, [one.standard_error for one in there])
+    return Column(name="m", title="m", decimals=places)
 
 
 CASES = {
@@ -45,12 +56,12 @@ CASES = {
 @pytest.mark.parametrize(("measurements", "shown"), CASES.values(), ids=CASES)
 def test_a_column_has_one_number_of_decimals(measurements, shown):
     """Two digits of the middle spread; three of the middle one where none has a spread."""
-    column = Column.of(measurements)
+    made = column(measurements)
 
     def cell(one):
-        value = column.value(one)
-        spread = None if value is None else column.spread(one)
-        return value if spread is None else f"{value} ± {spread}"
+        value = made.value(one)
+        error = None if value is None else made.error(one)
+        return value if error is None else f"{value} ± {error}"
 
     assert [cell(one) for one in measurements] == shown
 
@@ -58,5 +69,5 @@ def test_a_column_has_one_number_of_decimals(measurements, shown):
 @given(st.floats(1e-4, 1e4), st.floats(-1e6, 1e6))
 def test_what_is_shown_is_near_to_what_is_meant(spread, mean):
     """Rounding takes away less than a tenth of the spread."""
-    column = Column.of([measurement(mean, spread)])
-    assert abs(float(column.value(measurement(mean, spread))) - mean) <= 0.1 * spread
+    made = column([measurement(mean, spread)])
+    assert abs(float(made.value(measurement(mean, spread))) - mean) <= 0.1 * spread

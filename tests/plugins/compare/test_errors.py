@@ -8,6 +8,9 @@ import pytest
 import torch
 from elbowroom.plugins.compare.differences import differences
 from elbowroom.plugins.compare.errors import combined_error, crossed_error
+from elbowroom.plugins.evaluation.metric import Measurement
+
+from tests.helpers.reporting import models
 
 TABLES = 4000
 
@@ -46,37 +49,30 @@ def test_without_components_it_is_a_little_too_large():
     assert 1 / 15 < found < 2 / 15
 
 
-def test_the_interval_of_a_difference_covers_it():
+def _difference(folder, *tables):
+    table = {
+        str(k): {s: run(sum(row) / len(row), 1.0, row, "lower") for s, row in enumerate(rows)}
+        for k, rows in enumerate(tables)
+    }
+    return differences(models(folder, table)).models[1]["fid"]
+
+
+def test_the_interval_of_a_difference_covers_it(tmp_path):
     """In 19 of 20 comparisons, and what both models share does not widen it."""
     own = tables(4, 4, 0.7, 0.5, 0.4)
     shared = 9 * torch.randn(TABLES // 2, 4, 1) + 9 * torch.randn(TABLES // 2, 1, 4)
     first, other = own[::2] + shared, own[1::2] + shared
     covered, widest = 0, 0.0
     for x, y in zip(first.tolist(), other.tolist(), strict=True):
-        found = differences(*_groups({"a": x, "b": y}))["groups"][1]["fid"]
-        widest = max(widest, found["interval"])
-        covered += not found["beyond_noise"]
+        found = _difference(tmp_path, x, y)
+        widest = max(widest, found.interval)
+        covered += not found.beyond_noise
     assert 0.93 < covered / len(first) < 0.99
     assert widest < 9
 
 
-def _groups(models):
-    points = [
-        {"name": f"{label}-{s}", "seed": s, "status": "finished", "figures": {"fid": {
-            "value": sum(row) / len(row), "better": "lower", "standard_error": 1.0,
-            "replicates": row}}}
-        for label, rows in models.items()
-        for s, row in enumerate(rows)
-    ]  # fmt: skip
-    groups = [
-        {"label": label, "points": [f"{label}-{s}" for s in range(len(rows))]}
-        for label, rows in models.items()
-    ]
-    return groups, points
-
-
-def run(value, error=None, replicates=()):
-    return {"value": value, "standard_error": error, "replicates": list(replicates)}
+def run(value, error=None, replicates=(), better=None):
+    return Measurement(value, error, better, replicates=list(replicates))
 
 
 def test_what_the_error_includes_is_recorded():

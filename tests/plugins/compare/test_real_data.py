@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from elbowroom import Batch, Split, load_config
-from elbowroom.plugins.compare.real_data import chosen, data_words, examples, show_data
+from elbowroom.plugins.compare.real_data import changed_options, examples, show_data
 from hypothesis import given, strategies as st
 
 from tests.helpers.comparing import comparison
@@ -47,27 +47,27 @@ def test_examples_without_labels_are_any():
 def test_real_examples_are_arranged_as_samples_are(tmp_path):
     """The same size as samples.png, a digit in each column; data that is not varied stands once."""
     made = comparison(tmp_path, "weighting=simple,elbo")
-    (one,) = show_data(made.cells(), tmp_path / "out")
-    assert one["name"] == "digits" and one["models"] == ["simple", "elbo"]
-    assert one["options"] == {"size": "4", "levels": "5", "limit": "64"}
-    assert (tmp_path / "out" / "real.png").is_file() and one["split"] == "test"
-    assert one["classes"][0] == list("0123456789")
-    assert (one["width"] - 1) % 10 == 0 and (one["height"] - 1) % len(one["classes"]) == 0
+    (one,) = show_data(made.points(), tmp_path / "out")
+    assert one.name == "digits" and one.models == ["simple", "elbo"]
+    assert one.options == {"size": "4", "levels": "5", "limit": "64"}
+    assert (tmp_path / "out" / "real.png").is_file() and one.split == "test"
+    assert one.classes[0] == list("0123456789")
+    assert (one.width - 1) % 10 == 0 and (one.height - 1) % len(one.classes) == 0
 
 
 def test_every_data_set_has_its_picture(tmp_path):
     """Where data are varied, each says which models have it."""
-    shown = show_data(comparison(tmp_path, "data.levels=5,3").cells(), tmp_path / "out")
-    assert [one["picture"] for one in shown] == ["real.png", "real-1.png"]
-    assert [one["models"] for one in shown] == [["5"], ["3"]]
+    shown = show_data(comparison(tmp_path, "data.levels=5,3").points(), tmp_path / "out")
+    assert [one.picture for one in shown] == ["real.png", "real-1.png"]
+    assert [one.models for one in shown] == [["5"], ["3"]]
 
 
 def test_data_that_are_elsewhere_are_named_without_a_picture(tmp_path):
     """The report is made where files need not be; a path is shown as it was written."""
     made = comparison(tmp_path, overrides=("data={name: image-folder, path: no/such, size: 8}",))
-    (one,) = show_data(made.cells(), tmp_path / "out")
-    assert "picture" not in one
-    assert data_words([one]) == ["data: image-folder (size: 8, path: no/such)"]
+    (one,) = show_data(made.points(), tmp_path / "out")
+    assert one.picture is None
+    assert str(one) == "data: image-folder (size: 8, path: no/such)"
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_data_that_are_elsewhere_are_named_without_a_picture(tmp_path):
 )
 def test_only_what_was_chosen_is_said(given, said):
     """Options at their usual values, and the places data are looked for, are not."""
-    assert chosen(load_config("digits", (f"data={given}",)).data) == said
+    assert changed_options(load_config("digits", (f"data={given}",)).data) == said

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 
+import attrs
 import pytest
 from elbowroom.plugins.compare.report import write_report
+from elbowroom.plugins.evaluation.protocol import EvaluationProtocol
 
 from tests.helpers.reporting import NASTY, results
 
@@ -34,7 +36,7 @@ def browser():
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    return write_report(results(folder, ("gaussian", "masked", NASTY, "broken")), folder)
+    return write_report(results(folder, ("gaussian", "masked", NASTY, "broken")))
 
 
 @pytest.fixture(params=[(1200, 800, "light"), (390, 844, "dark")], ids=["desktop", "phone"])
@@ -172,8 +174,8 @@ HOSTILE = (
     "<img src=x onerror='window.hacked = 1'>\"><svg onload=window.hacked=1>'"
     "<b class=hacked>--><!--{{7*7}}]]>"
 )
-_STRUCTURE = ("status", "folder", "name", "points", "shown", "better", "checkpoint")
-_WORDS = ("values", "vary", "skipped", "of", "budget")
+_STRUCTURE = ("status", "name", "better", "checkpoint", "curves")
+_KEYS = ("values", "vary", "skipped", "of", "budget")
 
 
 def _hostile(value, key=""):
@@ -181,18 +183,21 @@ def _hostile(value, key=""):
     if isinstance(value, str):
         return value if key in _STRUCTURE else value + HOSTILE
     if isinstance(value, dict):
-        named = key in _WORDS
-        return {(k + HOSTILE if named else k): _hostile(v, k) for k, v in value.items()}
+        named = key in _KEYS
+        return {(k + HOSTILE if named else k): _hostile(v, key) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_hostile(item, key) for item in value]
+    if attrs.has(type(value)) and not isinstance(value, EvaluationProtocol):
+        fields = [f.name for f in attrs.fields(type(value)) if f.init]
+        return attrs.evolve(value, **{n: _hostile(getattr(value, n), n) for n in fields})
     return value
 
 
 def test_no_text_anywhere_becomes_markup(browser, tmp_path):
     """Labels, reasons, commands, budgets, protocols, titles are shown, and none of it runs."""
-    made = results(tmp_path, ("gaussian", "masked", "broken"), paper=True, seeds=2)
+    made = results(tmp_path, ("gaussian", "masked", "broken"), seeds=2)
     page = browser.new_context().new_page()
-    page.goto(write_report(_hostile(made), tmp_path).as_uri())
+    page.goto(write_report(_hostile(made)).as_uri())
     page.locator("figure.chart svg").first.hover()
     assert page.evaluate("window.hacked") is None
     assert page.locator(".hacked").count() == 0

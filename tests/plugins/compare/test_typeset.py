@@ -65,10 +65,10 @@ def test_bold_is_what_is_beyond_noise(tmp_path, form):
 
 def test_both_forms_have_a_row_for_each_model_and_for_real_data(tmp_path):
     """As many cells in each row; what a model has no measurement of is a dash."""
-    made = results(tmp_path, ("gaussian", "a & b | c", "broken"), knows_nothing=2.5)
+    made = results(tmp_path, ("gaussian", "a & b | c", "broken"), uniform_baseline=2.5)
     read = cells(as_markdown(made))
     assert [row[0] for row in read] == [
-        "process", "gaussian", "a & b | c", "broken", "real data", "knows nothing: log₂ 17",
+        "process", "gaussian", "a & b | c", "broken", "real data", "uniform baseline: log₂ 17",
     ]  # fmt: skip
     assert len({len(row) for row in read}) == 1 and set(read[3][1:]) == {"–"}
     assert "†" in read[2][1] and "†" not in read[1][1]
@@ -81,7 +81,7 @@ def test_both_forms_have_a_row_for_each_model_and_for_real_data(tmp_path):
 def test_a_value_cannot_leave_its_cell_or_its_comment(tmp_path):
     """Line breaks and signs of either language in names change nothing around them."""
     made = results(tmp_path, ("gaussian", "x\n\\end{tabular} % | **b**\r<i>"))
-    made["vary"] = {"[3pt]\nprocess": made["vary"]["process"]}
+    made.vary = {"[3pt]\nprocess": made.vary["process"]}
     written = as_latex(made)
     assert written.count(r"\end{tabular}") == 1 and "{[3pt] process}" in written
     assert all(
@@ -93,7 +93,7 @@ def test_a_value_cannot_leave_its_cell_or_its_comment(tmp_path):
 
 def test_tables_are_written_beside_the_results(tmp_path):
     """One file each."""
-    paths = write_results(results(tmp_path), tmp_path)
+    paths = write_results(results(tmp_path))
     assert list(paths) == ["json", "csv", "tex", "md"]
     assert paths["tex"].read_text("utf-8").startswith("% needs \\usepackage{booktabs}\n")
     assert all(path.is_file() and path.stem == "results" for path in paths.values())

@@ -5,19 +5,19 @@ from __future__ import annotations
 import csv
 import io
 
+import attrs
 import elbowroom as er
 import pytest
-from elbowroom.plugins.compare.paper_table import ours
-from elbowroom.plugins.compare.presentation import heading_of
 from elbowroom.plugins.compare.report import page
 from elbowroom.plugins.compare.results_files import as_csv
+from elbowroom.plugins.compare.tables import heading_of
 from elbowroom.plugins.evaluation.metric import heading
 from elbowroom.plugins.evaluation.run import evaluate_run, read_evaluation
 from elbowroom.plugins.training.run import train
 
 from tests.helpers.command import elbowroom
 from tests.helpers.pictures import LINEAR
-from tests.helpers.reporting import results
+from tests.helpers.reporting import results, summarised
 from tests.helpers.tiny_run import tiny_config
 
 CLASSIFIER = {"features": "classifier", "features_test_accuracy": 0.9833, "samples": 1000}
@@ -74,10 +74,12 @@ def test_a_metric_may_have_looked_at_fewer_samples(run, tmp_path):
 def headed(tmp_path, *said):
     """Results whose models say these headings of FID."""
     made = results(tmp_path)
-    for group, one in zip(made["groups"], said, strict=True):
-        group["figures"]["fid_train"]["heading"] = one
-    for point, one in zip(made["points"], said, strict=True):
-        point["figures"]["fid_train"]["heading"] = one
+    for model, one in zip(made.models, said, strict=True):
+        (point,) = model.points
+        found = dict(point.evaluated.measurements)
+        found["fid_train"] = attrs.evolve(found["fid_train"], heading=one)
+        point.evaluated = attrs.evolve(point.evaluated, measurements=found)
+        summarised(model)
     return made
 
 
@@ -85,23 +87,14 @@ def test_comparisons_say_it_in_report_and_csv(tmp_path):
     """Where it is the same for all models; otherwise the title stands alone."""
     made = headed(tmp_path, SAID, SAID)
     assert heading_of(made, "fid_train") == SAID
-    assert SAID in page(made, tmp_path)
+    assert SAID in page(made)
     (first, *_) = csv.DictReader(io.StringIO(as_csv(made)))
     assert first["fid_train_heading"] == SAID
     made = headed(tmp_path / "other", SAID, "FID train, other")
     assert heading_of(made, "fid_train") == "FID train"
 
 
-def test_the_paper_stands_beside_what_was_measured(tmp_path):
-    """FID against a reference file where there is one, else against train."""
-    made = results(tmp_path)
-    assert ours(made["groups"]) == {"fid": "fid_train", "is": "is"}
-    figures = made["groups"][1]["figures"]
-    figures["fid_reference"] = figures.pop("fid_train")
-    assert ours(made["groups"])["fid"] == "fid_reference"
-
-
 def test_results_of_before_have_titles(tmp_path):
     """Evaluations that say no heading are shown as they were."""
     assert heading_of(results(tmp_path), "fid_train") == "FID train"
-    assert heading_of(headed(tmp_path / "other", None, SAID), "fid_train") == "FID train"
+    assert heading_of(headed(tmp_path / "other", "", SAID), "fid_train") == "FID train"

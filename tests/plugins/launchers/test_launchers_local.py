@@ -103,7 +103,7 @@ def test_cores_are_shared(tmp_path, monkeypatch):
 def test_a_job_ends_with_whoever_started_it():
     """When its input ends, a point sends itself SIGTERM: no orphan goes on training."""
     code = (
-        "import time\nfrom elbowroom.plugins.compare.point import _end_with_parent\n"
+        "import time\nfrom elbowroom.plugins.compare.worker import _end_with_parent\n"
         "_end_with_parent(); print('ready', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(
@@ -118,7 +118,7 @@ def test_a_job_ends_with_whoever_started_it():
 def test_a_job_that_is_through_ends_in_peace():
     """It still listens to its input then, and exits with its own code all the same."""
     code = (
-        "import sys\nfrom elbowroom.plugins.compare.point import _end_with_parent\n"
+        "import sys\nfrom elbowroom.plugins.compare.worker import _end_with_parent\n"
         "_end_with_parent(); sys.exit(4)"
     )
     with subprocess.Popen(

@@ -74,7 +74,7 @@ def measured(model, **options):
 @pytest.mark.parametrize("process", EXACT)
 def test_the_bound_of_an_exact_denoiser_is_the_entropy(process):
     """No model can do better, and the best model does not seem to do worse."""
-    measurement = measured(EXACT[process], looks=10_000, batch_size=40_000)["bits_per_dim"]
+    measurement = measured(EXACT[process], draws=10_000, batch_size=40_000)["bits_per_dim"]
     # the split is the distribution itself: only the levels and the noise are left to chance, and
     # over six seeds that is a spread of 0.011 at most
     assert measurement.value == pytest.approx(ENTROPY, abs=0.03)
@@ -87,7 +87,7 @@ def test_an_imperfect_denoiser_has_a_worse_bound(process):
     uniform = TableOracle(STATES, torch.full((9,), 1 / 9, dtype=torch.float64))
     model = EXACT[process]
     schedule = model.schedule
-    wrong = measured(Model(type(model.process)(), schedule, uniform), looks=1000)["bits_per_dim"]
+    wrong = measured(Model(type(model.process)(), schedule, uniform), draws=1000)["bits_per_dim"]
     assert wrong.value > ENTROPY + 0.1
 
 
@@ -112,8 +112,8 @@ def test_masking_that_ends_early_pays_at_the_boundary():
 @pytest.mark.parametrize("process", EXACT)
 def test_the_batch_size_changes_no_question(process):
     """Noise is keyed by example and look."""
-    one = measured(EXACT[process], looks=4, batch_size=1000)
-    other = measured(EXACT[process], looks=4, batch_size=7)
+    one = measured(EXACT[process], draws=4, batch_size=1000)
+    other = measured(EXACT[process], draws=4, batch_size=7)
     for name, measurement in one.items():
         assert other[name].value == pytest.approx(measurement.value, rel=1e-6, abs=1e-9)
         assert other[name].standard_error == pytest.approx(
@@ -123,7 +123,7 @@ def test_the_batch_size_changes_no_question(process):
 
 def test_the_standard_error_is_never_too_small():
     """One measurement differs from the next by no more than it says (even levels make it less)."""
-    found = [measured(EXACT["masked"], looks=50, seed=k)["bits_per_dim"] for k in range(30)]
+    found = [measured(EXACT["masked"], draws=50, seed=k)["bits_per_dim"] for k in range(30)]
     spread = torch.tensor([measurement.value for measurement in found]).std().item()
     told = sum(measurement.standard_error for measurement in found) / len(found)
     assert spread < 1.2 * told
@@ -137,7 +137,7 @@ def test_even_levels_do_not_count_as_doubt(monkeypatch):
         return Bound(0 * nats, 0 * nats, nats)
 
     monkeypatch.setattr(module, "bound", known)
-    measurement = measured(EXACT["masked"], looks=64)["bits_per_dim"]
+    measurement = measured(EXACT["masked"], draws=64)["bits_per_dim"]
     assert measurement.value == pytest.approx(20 / (2 * math.log(2)), rel=1e-3)
     assert measurement.standard_error < 0.02
 
@@ -150,7 +150,7 @@ def test_the_standard_error_is_that_of_the_mean_over_examples(monkeypatch):
         return Bound(nats, 0 * nats, 0 * nats)
 
     monkeypatch.setattr(module, "bound", known)
-    measurement = measured(EXACT["masked"], looks=2)["bits_per_dim"]
+    measurement = measured(EXACT["masked"], draws=2)["bits_per_dim"]
     each = STATES.repeat_interleave(COUNTS, 0).double().sum(1) / (2 * math.log(2))
     assert measurement.value == pytest.approx(each.mean().item())
     assert measurement.standard_error == pytest.approx(each.std().item() / math.sqrt(len(each)))
@@ -183,14 +183,14 @@ def test_a_schedule_without_ends_is_kept():
 
 
 def test_few_examples_and_more_looks():
-    """``limit`` takes some of the split, ``looks`` is stated."""
-    measurement = measured(EXACT["masked"], limit=10, looks=3)["bits_per_dim"]
-    assert measurement.of["split"] == "10 test examples" and measurement.of["looks"] == 3
+    """``limit`` takes some of the split, ``draws`` is stated."""
+    measurement = measured(EXACT["masked"], limit=10, draws=3)["bits_per_dim"]
+    assert measurement.of["split"] == "10 test examples" and measurement.of["draws"] == 3
 
 
 def test_without_a_model_there_is_no_bound():
     """Samples alone have no likelihood."""
-    with pytest.raises(ElbowroomError, match="no model"):
+    with pytest.raises(ElbowroomError, match="needs a model"):
         BitsPerDim().prepare(Subject(Table()))
 
 

@@ -377,7 +377,7 @@ def test_the_repair_is_the_nearest_bound():
         assert float(((w - other) ** 2).sum()) > best
 
 
-def test_the_repair_knows_nothing_without_a_schedule():
+def test_the_repair_uniform_baseline_without_a_schedule():
     """At a level without a time the repair answers NaN: it depends on the schedule."""
     repaired = Isotonic(EDM()).prepare(Cosine(), Masked())
     assert repaired(Level.at(torch.zeros(2, dtype=torch.float64), Masked())).isnan().all()

@@ -168,7 +168,7 @@ def test_a_comparison_judges_every_logged_moment(tmp_path):
     run = RunFolder(tmp_path / "run")
     logged = [row["is_bound"] for row in run.rows() if "is_bound" in row]
     told = weighting_of(run.config(), [run])
-    assert told["is_bound"] is False
-    assert f"one at {int(sum(logged))} of the {len(logged)} moments" in told["verdict"]
+    assert told.is_bound is False
+    assert f"a bound at {int(sum(logged))} of {len(logged)} logged steps" in told.verdict
     assert sum(logged) < len(logged)
-    assert weighting_of(tiny_config(), [])["verdict"].startswith("a bound: ")
+    assert weighting_of(tiny_config(), []).verdict.startswith("a bound: ")

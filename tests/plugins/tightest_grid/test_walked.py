@@ -12,9 +12,9 @@ from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.grid import LogSNRGrid, RhoGrid
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.schedules.gaussian import VPCosine
-from elbowroom.plugins.step_costs.tightest import Tightest
+from elbowroom.plugins.tightest_grid.tightest import Tightest
 
-from tests.plugins.step_costs.exact_costs import POINTS, gaussian_costs_of, written
+from tests.plugins.tightest_grid.exact_costs import POINTS, gaussian_costs_of, written
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of diffusers
 PROCESS = Gaussian().bind(DataSpec((1,), 5))

@@ -11,10 +11,10 @@ from elbowroom import DataSpec, Level
 from elbowroom.contrib.uniform import Uniform
 from elbowroom.plugins.conformance.oracle import TABLE, every_state
 from elbowroom.plugins.schedules.masking import Linear
-from elbowroom.plugins.step_costs.costs import StepCosts
-from elbowroom.plugins.step_costs.tightest import Tightest
+from elbowroom.plugins.tightest_grid.costs import StepCosts
+from elbowroom.plugins.tightest_grid.tightest import Tightest
 
-from tests.plugins.step_costs.exact_costs import written
+from tests.plugins.tightest_grid.exact_costs import written
 
 UNIFORM = Uniform().bind(DataSpec((2,), 3))
 COUNT = 8
@@ -44,7 +44,7 @@ def measured_table(schedule):
         schedule=schedule,
         denoiser={"name": "dit", "width": 16, "depth": 1},
     )
-    asked = ({"name": "curve", "levels": COUNT, "looks": 16},)
+    asked = ({"name": "curve", "levels": COUNT, "draws": 16},)
     return StepCosts.of_record(er.evaluate(model, metrics=asked).details["curve"])
 
 
@@ -87,7 +87,7 @@ def test_a_table_has_at_most_64_levels_and_no_errors():
         denoiser={"name": "dit", "width": 16, "depth": 1},
         sampler={"name": "ancestral", "steps": 4},
     )
-    report = er.evaluate(model, metrics=({"name": "curve", "looks": 2},))
+    report = er.evaluate(model, metrics=({"name": "curve", "draws": 2},))
     assert len(report.details["curve"]["log_snr"]) == 64 + 1
     assert list(report.measurements) == ["curve_bits_per_dim"]
     assert report.measurements["curve_bits_per_dim"].standard_error is None

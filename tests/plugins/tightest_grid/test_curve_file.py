@@ -14,14 +14,14 @@ from elbowroom.plugins.evaluation.details import details_file
 from elbowroom.plugins.evaluation.run import evaluate_run
 from elbowroom.plugins.evaluation.shards import Shards
 from elbowroom.plugins.sampling.write import sample_run
-from elbowroom.plugins.step_costs.tightest import Tightest
+from elbowroom.plugins.tightest_grid.tightest import Tightest
 from elbowroom.plugins.training.run import train
 from elbowroom.runs.load import load_run
 
 from tests.helpers.command import elbowroom
 from tests.helpers.tiny_run import tiny_config
 
-CURVE = EvaluationProtocol(metrics=({"name": "curve", "levels": 16, "looks": 8},))
+CURVE = EvaluationProtocol(metrics=({"name": "curve", "levels": 16, "draws": 8},))
 OTHERS = EvaluationProtocol(metrics=("neighbours",), samples=4)
 
 
@@ -40,7 +40,7 @@ def levels_of(run, **grid):
 
 
 def test_a_curve_is_there_after_an_evaluation_without_it(run):
-    """In the file of its own, under the old path to figures.json, and where none is named."""
+    """In the file of its own, under the old path to figures.json, and where missing."""
     figures = run / "evaluation" / "figures.json"
     kept = details_file(run / "evaluation", "curve")
     due = levels_of(run, curve=str(figures))
@@ -79,13 +79,13 @@ def test_a_run_without_a_curve_says_how_to_make_one(run):
     details_file(run / "evaluation", "curve").unlink()
     with pytest.raises(ElbowroomError, match=r"details/curve\.json: No such.*--metric"):
         sample_run(run, ("sampler.grid=tightest",), count=2)
-    with pytest.raises(ElbowroomError, match=r"none is named.*--metric curve"):
+    with pytest.raises(ElbowroomError, match=r"missing.*--metric curve"):
         Tightest().made_from()
 
 
 @pytest.mark.parametrize(
     ("curve", "words"),
-    [(None, "none is named"), ("none.json", "cannot read none.json"), ("bad.json", "no curve")],
+    [(None, "missing"), ("none.json", "cannot read none.json"), ("bad.json", "no curve")],
 )
 def test_explain_refuses_a_curve_that_cannot_be_had(tmp_path, monkeypatch, curve, words):
     """In one sentence, as train does; a curve that is whole passes."""

@@ -1,12 +1,11 @@
-"""curve: what the model's loss is at each level, with errors; grids and weightings are made of it.
+"""Metric ``curve``: the loss by noise level with standard errors, for the grid ``tightest``.
 
-The averaged weights are looked at on the validation split, at ``levels`` levels that are half the
-schedule's own and half even over lambda, each at ``looks`` examples. Its measurement is the bound
-of a sampler that stops at every one of these levels, which for many of them is the diffusion term
-of bits/dim; the curve itself is kept in the evaluation's details (:class:`StepCosts`).
+The averaged weights are evaluated on the validation split at ``levels`` levels, half of them by the
+schedule and half uniform in lambda, each with ``draws`` examples. The measurement is the bound of a
+sampler that steps through all of these levels; for many levels this is the diffusion term of
+bits/dim. The curve itself is in the evaluation's details (:class:`StepCosts`).
 
-Beside it stands the same term for ancestral steps on the grid of the model's own sampler, and how
-many network calls they take of a masked model: what that grid costs, in bits and in calls.
+``grid_bits_per_dim`` is the same term for ancestral steps on the grid of the model's own sampler.
 """
 
 from __future__ import annotations
@@ -25,35 +24,38 @@ from elbowroom.plugins.evaluation.metric import Display, Measurement, Metric, Su
 from elbowroom.randomness import permute
 from torch import Tensor
 
-from .costs import MOST_LEVELS, StepCosts, coordinate_of, has_price, told_apart
+from .costs import MOST_LEVELS, StepCosts, coordinate_of, distinct_levels, has_price
 
-_STEP = 2**31 - 3  # a step that nothing else asks for
-_FAR = 30.0  # no share of tokens is told from 0 or 1 beyond it
-_MOST_TABLED = 64  # levels where every pair is measured: n^2/2 divergences a look
-_NEAR = 0.05  # in lambda: tables of others' schedulers are in float32
+_STEP = 2**31 - 3  # a key of the noise that nothing else uses
+_FAR = 30.0  # sigmoid(lambda) is 0 or 1 to rounding beyond it
+_MOST_TABLED = 64  # levels where every pair is measured: n^2/2 divergences per draw
+_NEAR = 0.05  # in lambda: tables of other libraries' schedulers are in float32
 
 
 @attrs.define(eq=False)
 class Curve(Metric):
-    """The loss by level."""
+    """Loss by noise level.
+
+    Example:
+        ``elbowroom evaluate RUN --metric '{name: curve, draws: 256}'``
+    """
 
     uses_samples: ClassVar[bool] = False
     display: ClassVar[Mapping[str, Display]] = {
         "curve_bits_per_dim": Display("bits/dim by the curve", "detail", ranked=False),
         "grid_bits_per_dim": Display("bits/dim of the sampler's grid", "detail", ranked=False),
-        "grid_calls": Display("expected calls on the sampler's grid", "detail", ranked=False),
     }
 
     split: Literal["train", "validation"] = "validation"
     levels: int = attrs.field(default=256, validator=and_(ge(2), le(MOST_LEVELS)))
-    looks: int = attrs.field(default=64, validator=ge(2))  # a level
+    draws: int = attrs.field(default=64, validator=ge(2))  # per level
 
     _subject: Subject = attrs.field(init=False, repr=False)
     _costs: StepCosts | None = attrs.field(default=None, init=False, repr=False)
 
     def prepare(self, subject: Subject) -> None:
         if subject.model is None:
-            raise ElbowroomError("curve: there is no model whose loss could be measured")
+            raise ElbowroomError("curve: needs a model, and only samples were given")
         if not len(subject.data.split(self.split)):
             raise ElbowroomError(f"curve: the {self.split} split is empty")
         self._subject = subject
@@ -63,15 +65,12 @@ class Curve(Metric):
         model = self._subject.model
         assert model is not None
         costs = self._priced() if has_price(model.process) else self._tabled()
-        self._costs = attrs.evolve(costs, reconstruction=self._reconstruction(costs.log_snr[-1]))
+        self._costs = costs
         found = {"curve_bits_per_dim": self._bits(self._costs)}
         grid = self._grid_of(model.sampler)
         if self._costs.slope is not None and grid is not None:
             own = self._costs.along(model.process, grid)
             found["grid_bits_per_dim"] = self._bits(own)
-            if own.tokens is not None:
-                calls = own.expected_calls(range(len(grid)))
-                found["grid_calls"] = Measurement(calls, of={"steps": len(grid) - 1})
         return found
 
     def details(self) -> Any:
@@ -82,9 +81,9 @@ class Curve(Metric):
         return self._subject.data.spec.dims * math.log(2)
 
     def _bits(self, costs: StepCosts) -> Measurement:
-        """The bound's diffusion term for all steps of ``costs``."""
+        """Diffusion term of the bound for all steps of ``costs``."""
         levels = len(costs.log_snr)
-        of = {"split": self.split, "levels": levels, "looks": self.looks}
+        of = {"split": self.split, "levels": levels, "draws": self.draws}
         error = None
         if costs.coordinate is not None and costs.error is not None:
             each = costs.error * costs.coordinate.diff()
@@ -92,36 +91,22 @@ class Curve(Metric):
         return Measurement(costs.total(range(levels)) / self._unit, error, of=of)
 
     def _grid_of(self, sampler: Sampler | None) -> Tensor | None:
-        """[T + 1] lambda of the sampler's grid, if it is there by now and leads over the path."""
+        """[T + 1] lambda of the sampler's grid; None if it cannot be built or has other ends."""
         if sampler is None or not attrs.fields_dict(type(sampler))["grid"].init:
             return None
-        with suppress(ElbowroomError):  # it may be made from the curve that is measured here
+        with suppress(ElbowroomError):  # the grid may need the curve measured here
             log_snr = sampler.levels(self._model).log_snr
             if "real" in self._model.process.traits:
-                log_snr = log_snr[log_snr.isfinite()]  # no step to the data itself has a price
-            found = told_apart(self._model.process, finite(log_snr))
+                log_snr = log_snr[
+                    log_snr.isfinite()
+                ]  # a step to the data itself has no finite price
+            found = distinct_levels(self._model.process, finite(log_snr))
             ends = finite(self._model.schedule.log_snr(torch.tensor([1.0, 0.0]).double()))
             if torch.allclose(found[[0, -1]], ends, rtol=0, atol=_NEAR):
                 return found
         return None
 
-    @property
-    def _tokens(self) -> int | None:
-        """How many appear by themselves, at moments that do not depend on the network."""
-        return self._subject.data.spec.dims if "absorbing" in self._model.process.traits else None
-
-    def _reconstruction(self, log_snr: Tensor) -> float:
-        """What is left to say of an example after the last level, on average."""
-        subject, split = self._subject, self._subject.data.split(self.split)
-        rows = permute(torch.arange(len(split)), len(split), subject.seed, _STEP)
-        rows = rows[: subject.batch_size]
-        x = self._model.process.encode(split.take(rows).x.to(subject.device))
-        level = Level.at(log_snr.to(x.device).expand(len(x)), self._model.process).over(x)
-        noise = Noise(subject.seed, torch.arange(len(x), device=x.device), len(x), _STEP)
-        nats = self._model.process.reconstruction(x, level, noise).double().mean()
-        return max(float(nats), 0.0)
-
-    # -- price times plain loss
+    # -- processes whose step KL is price times plain loss
 
     def _priced(self) -> StepCosts:
         levels, model = self._levels(self.levels), self._model
@@ -129,15 +114,13 @@ class Curve(Metric):
             model.process.plain_loss(x, z, model.predict(z, at, y), at).flatten(1).sum(1).double()
             for x, y, z, at, _ in self._batches(levels)
         ]
-        each = torch.cat(losses).cpu().view(-1, self.looks)  # [n, looks]
+        each = torch.cat(losses).cpu().view(-1, self.draws)  # [n, draws]
         coordinate, slope = coordinate_of(model.process, levels.log_snr)
-        error = each.std(1) / math.sqrt(self.looks)
+        error = each.std(1) / math.sqrt(self.draws)
         mean = each.mean(1)
-        return StepCosts(
-            levels.log_snr, coordinate, slope * mean, slope * error, tokens=self._tokens
-        )
+        return StepCosts(levels.log_snr, coordinate, slope * mean, slope * error)
 
-    # -- any other process: the divergence of every step
+    # -- any other process: the KL of every step
 
     def _tabled(self) -> StepCosts:
         levels, model = self._levels(min(self.levels, _MOST_TABLED)), self._model
@@ -149,9 +132,7 @@ class Curve(Metric):
                 to = levels.select(torch.full((len(z),), j)).over(z)
                 step = model.process.step_kl(x, z, prediction, at, to).double().cpu()
                 sums[:, j].index_add_(0, node, torch.where(node < j, step, 0.0))
-        return StepCosts(levels.log_snr, measured=sums / self.looks)
-
-    # -- looks
+        return StepCosts(levels.log_snr, measured=sums / self.draws)
 
     @property
     def _model(self) -> Any:
@@ -165,18 +146,18 @@ class Curve(Metric):
         t = torch.linspace(1, 0, count + 1, dtype=torch.float64)
         log_snr = finite(looks.schedule.log_snr(t))
         if has_price(self._model.process):
-            log_snr = told_apart(self._model.process, log_snr)
+            log_snr = distinct_levels(self._model.process, log_snr)
         return Level.at(log_snr, self._model.process)
 
     def _batches(
         self, levels: Level
     ) -> Iterator[tuple[Tensor, Tensor | None, Tensor, Level, Tensor]]:
-        """x, label, z, level and node of all looks, in the order of the levels they start from."""
+        """Yield x, label, z, level and node of all draws, ordered by level."""
         subject, split = self._subject, self._subject.data.split(self.split)
-        total = (len(levels.log_snr) - 1) * self.looks
+        total = (len(levels.log_snr) - 1) * self.draws
         rows = permute(torch.arange(total), total, subject.seed, _STEP) % len(split)
         for places in torch.arange(total).split(subject.batch_size):
-            batch, node = split.take(rows[places]), places // self.looks
+            batch, node = split.take(rows[places]), places // self.draws
             x = self._model.process.encode(batch.x.to(subject.device))
             y = None if batch.y is None else batch.y.to(subject.device)
             noise = Noise(subject.seed, places.to(subject.device), total, _STEP)
@@ -185,7 +166,7 @@ class Curve(Metric):
 
 
 def finite(log_snr: Tensor) -> Tensor:
-    """Rising levels, each once; an infinite end is one that is as good as infinite."""
+    """Distinct rising levels, infinite ends replaced by large finite ones."""
     inside = log_snr[log_snr.isfinite()].unique()
     low, high = inside.new_tensor([-_FAR]), inside.new_tensor([_FAR])
     if len(inside):

@@ -14,12 +14,11 @@ from elbowroom.plugins.conformance import check_grid
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.schedules.masking import Linear
-from elbowroom.plugins.step_costs.costs import StepCosts, coordinate_of, has_price
-from elbowroom.plugins.step_costs.tightest import Tightest, best_times
-from elbowroom.plugins.step_costs.ways import best_nodes
+from elbowroom.plugins.tightest_grid.costs import StepCosts, coordinate_of, has_price
+from elbowroom.plugins.tightest_grid.tightest import Tightest, best_nodes, best_times
 from hypothesis import given, strategies as st
 
-from tests.plugins.step_costs.exact_costs import SPEC, masked_costs
+from tests.plugins.tightest_grid.exact_costs import SPEC, masked_costs
 
 
 def random_costs(seed, n=7):
@@ -134,14 +133,14 @@ def test_a_schedule_that_has_only_some_of_the_levels_uses_those():
         ("{}", "no curve"),
         ("[]", "no curve"),
         ("{", "figures.json"),
-        ('{"details": {"curve": {"log_snr": [1, 0]}}}', "not whole"),
-        ('{"details": {"curve": {"log_snr": [[1], 2]}}}', "cannot be one"),
+        ('{"details": {"curve": {"log_snr": [1, 0]}}}', "incomplete"),
+        ('{"details": {"curve": {"log_snr": [[1], 2]}}}', "finite numbers"),
         (  # both forms of costs, of which one was never looked at
             '{"details": {"curve": {"log_snr": [0, 1], "measured": [[0, 1], [0, 0]], '
             '"coordinate": [5, 1, 2], "slope": [-1]}}}',
-            "not whole",
+            "incomplete",
         ),
-        ('{"details": {"curve": {"log_snr": "x"}}}', "cannot be one"),
+        ('{"details": {"curve": {"log_snr": "x"}}}', "finite numbers"),
     ],
 )
 def test_a_file_without_a_curve_says_how_to_make_one(tmp_path, text, words):

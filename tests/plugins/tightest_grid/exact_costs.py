@@ -11,7 +11,7 @@ from elbowroom import DataSpec, Level
 from elbowroom.plugins.conformance.oracle import TableOracle
 from elbowroom.plugins.gaussian.process import Gaussian
 from elbowroom.plugins.masked.process import Masked
-from elbowroom.plugins.step_costs.costs import StepCosts, coordinate_of
+from elbowroom.plugins.tightest_grid.costs import StepCosts, coordinate_of
 
 SPEC = DataSpec((3,), 3)
 STATES = torch.tensor(list(itertools.product(range(3), repeat=3)))

@@ -17,7 +17,7 @@ from elbowroom.plugins.masked.process import Masked
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.schedules.masking import Linear
 
-from tests.plugins.step_costs.exact_costs import (
+from tests.plugins.tightest_grid.exact_costs import (
     POINTS,
     SPEC,
     STATES,
