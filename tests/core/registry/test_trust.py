@@ -118,16 +118,6 @@ def test_no_command_executes_code_that_a_run_names(stranger, tmp_path, command, 
     assert was_run(tmp_path)
 
 
-def test_cascade_executes_no_code_that_a_run_names(stranger, tmp_path):
-    """It loads a run too."""
-    assert elbowroom("evaluate", stranger, "--metric", "curve", "--samples", 2).code == 0
-    edit(stranger, "../evil.py:Evil")
-    ran = elbowroom("cascade", stranger)
-    assert ran.code == 2
-    assert "evil.py:Evil" in ran.err
-    assert not was_run(tmp_path)
-
-
 ATTACKS = (
     "__main__:os.popen",
     "__main__:torch.os.popen",
