@@ -101,7 +101,7 @@ class FID(Metric):
 
     def _given(self, given: Reference, subject: Subject) -> Moments:
         """The moments a file states, or those of the pictures in it."""
-        if self.kind in given.moments or given.pictures is None:
+        if self.kind in given.moments or not given.has_images:
             one = subject.data.split("train").take(torch.arange(1)).x
             return given.stated(self._eye.network, self.look(one).shape[1], self.kind)
         shown = given.batches(subject.data.spec, subject.batch_size)

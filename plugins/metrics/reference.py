@@ -1,22 +1,24 @@
-"""Reference files: what FID needs to know of real data, in a file that others write and read too.
+"""Reference files: mean and covariance of the features of real data, in ADM's form.
 
-FID sees of a set of examples only the mean m and the covariance S of its features. ADM's evaluation
-(Dhariwal & Nichol 2021) keeps these as an ``.npz``,
+ADM's evaluation (Dhariwal & Nichol 2021) keeps the statistics that FID needs as an ``.npz``,
 
     mu [F], sigma [F, F]            of the features
     mu_s [S], sigma_s [S, S]        of spatial features, for sFID, where there are any
-    arr_0 [N, H, W, 3] uint8        or the pictures themselves, to be looked at
+    arr_0 [N, H, W, 3] uint8        or the images themselves
 
-so published references can be compared with, and a data set is looked at once for everybody. Files
-made here also say ``count``, ``data``, ``features``, ``features_sha256``: those of another feature
-network are refused, as far as they say.
+so published references can be used, and a data set is processed once for many models. Files
+written here also have ``count``, ``data``, ``features`` and ``features_sha256``; a file that
+records another feature network is refused. Files are read without unpickling.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,58 +31,68 @@ from torch import Tensor
 
 from .features import FeatureNetwork
 from .moments import Moments
-from .npz import Npz, Stored, open_npz
 
 _WIDEST = 2**13  # features: their covariance then takes half a gigabyte
-_WORDS = 1000  # of a text, in characters
+_LONGEST = 1000  # characters of a text
 _ROUNDING = 1e-5  # of a covariance in single precision, as a share of its largest value
-_WHAT = "reference file"
+_DAMAGE = (OSError, EOFError, ValueError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error)
+_ABOUT = ("data", "features", "features_sha256")
 
 
 @attrs.frozen(eq=False)
 class Reference:
-    """What a file says; its pictures, if it has those instead, are read when they are needed."""
+    """The content of a reference file; its images, if it has those, are read when needed."""
 
     path: Path
     digest: str  # sha256 of the file
     moments: Mapping[str, Moments]  # "" of features, "_s" of spatial ones
     about: Mapping[str, str]  # data, features, features_sha256
-    count: int | None  # examples; None: the file does not say
-    pictures: Stored | None
+    count: int | None  # examples; None: not recorded
+    has_images: bool
 
     @classmethod
     def read(cls, path: str | Path) -> Reference:
-        """Open a file, and believe nothing of it that was not looked at."""
+        """Read and validate a file.
+
+        Args:
+            path: An ``.npz`` file in ADM's form.
+
+        Returns:
+            Its statistics.
+
+        Raises:
+            ElbowroomError: The file is damaged, or is not a reference file.
+        """
         path = Path(path).expanduser()
-        with open_npz(path, _WHAT) as file:
-            kinds = [tail for tail in ("", "_s") if f"mu{tail}" in file.arrays]
-            pictures = file.arrays.get("arr_0")
-            if "" not in kinds and pictures is None:
-                listed = ", ".join(list(file.arrays)[:8]) or "nothing"
+        with _opened(path) as file:
+            kinds = [tail for tail in ("", "_s") if f"mu{tail}" in file]
+            has_images = "arr_0" in file
+            if "" not in kinds and not has_images:
+                listed = ", ".join(file.files[:8]) or "nothing"
                 raise ValueError(f"it holds {listed}, and neither mu and sigma nor arr_0")
             moments = {tail: _moments(file, tail) for tail in kinds}
-            about = {name: _text(file, name) for name in _ABOUT if name in file.arrays}
-            count = _count(file) if moments or pictures is None else (*pictures.shape, 0)[0]
-        return cls(path, _file_digest(path), moments, about, count, pictures)
+            about = {name: _text(file, name) for name in _ABOUT if name in file}
+            count = _count(file) if moments else (*np.shape(file["arr_0"]), 0)[0]
+        return cls(path, _file_digest(path), moments, about, count, has_images)
 
     @property
     def name(self) -> str:
-        """What a heading calls it: its data, or the file."""
+        """Its data set, or the file's name."""
         return self.about.get("data", self.path.name)
 
     def protocol(self) -> dict[str, Any]:
-        """What a measurement against it says."""
+        """The protocol of a measurement against it."""
         words = self.name if self.count is None else f"{self.count} examples of {self.name}"
         return {"against": words, "reference": self.name, "reference_sha256": self.digest[:16]}
 
     def stated(self, network: FeatureNetwork, size: int, kind: str) -> Moments:
-        """The moments it has; those of another feature network are refused, if that is known."""
+        """The recorded moments; raises ElbowroomError if they are of another feature network."""
         if kind not in self.moments:
-            raise ElbowroomError(f"{self.path} has no mu{kind} and sigma{kind}, nor pictures")
-        said = self.about.get("features"), self.about.get("features_sha256")
-        if said[0] not in (None, network.name) or said[1] not in (None, network.digest):
+            raise ElbowroomError(f"{self.path} has no mu{kind} and sigma{kind}, nor images")
+        name, digest = self.about.get("features"), self.about.get("features_sha256")
+        if name not in (None, network.name) or digest not in (None, network.digest):
             raise ElbowroomError(
-                f"{self.path} was made with the features {said[0]} (sha256 {(said[1] or '')[:16]}) "
+                f"{self.path} was made with the features {name} (sha256 {(digest or '')[:16]}) "
                 f"and is compared with {network.name} (sha256 {network.digest[:16]}): name those "
                 "with --features"
             )
@@ -93,24 +105,24 @@ class Reference:
         return found
 
     def batches(self, spec: DataSpec, size: int) -> Iterator[Tensor]:
-        """The pictures of ``arr_0`` as the data's integers [B, H, W, C]."""
-        assert self.pictures is not None
+        """The images of ``arr_0`` as the data's integers [B, H, W, C]."""
         high, wide, channels = (*spec.shape, 0, 0, 0)[:3]
-        shape, form = self.pictures.shape, (high, wide)
-        fits = len(shape) == 4 and shape[1:3] == form and shape[3] in (channels, 3)
+        with _opened(self.path) as file:
+            images = file["arr_0"]
+        shape = images.shape
+        fits = len(shape) == 4 and shape[1:3] == (high, wide) and shape[3] in (channels, 3)
         if fits and shape[0] < 2:
-            raise ElbowroomError(f"{self.path}: arr_0 must have at least two pictures")
-        if not fits or self.pictures.dtype != np.uint8:
+            raise ElbowroomError(f"{self.path}: arr_0 must have at least two images")
+        if not fits or images.dtype != np.uint8:
             raise ElbowroomError(
-                f"{self.path}: arr_0 is {self.pictures.dtype} of shape {shape}, and pictures to "
-                f"compare with this data are uint8 [N, {high}, {wide}, {channels}]"
+                f"{self.path}: arr_0 is {images.dtype} of shape {shape}, and images to compare "
+                f"with this data are uint8 [N, {high}, {wide}, {channels}]"
             )
-        with open_npz(self.path, _WHAT) as file:
-            for part in file.rows("arr_0", size):
-                yield self._integers(torch.from_numpy(part.copy()), channels, spec.levels)
+        for part in torch.from_numpy(images).split(size):
+            yield self._integers(part, channels, spec.levels)
 
     def _integers(self, shades: Tensor, channels: int, levels: int) -> Tensor:
-        """Bytes 0 .. 255 [B, H, W, C] -> integers 0 .. levels - 1, which have just these shades."""
+        """Bytes 0 .. 255 [B, H, W, C] -> the integers 0 .. levels - 1 with these shades."""
         x = (shades.double() * ((levels - 1) / 255)).round()
         if not torch.equal((x * (255 / (levels - 1))).round(), shades.double()):
             raise ElbowroomError(
@@ -121,13 +133,10 @@ class Reference:
         return x[..., :channels].long()
 
 
-_ABOUT = ("data", "features", "features_sha256")
-
-
 def write_reference(
     path: Path, moments: Mapping[str, Moments], count: int, data: str, network: FeatureNetwork
 ) -> None:
-    """A file in ADM's form, with what it is of beside it."""
+    """Write a file in ADM's form, with data set and feature network."""
     arrays: dict[str, Any] = {}
     for tail, one in moments.items():
         arrays[f"mu{tail}"], arrays[f"sigma{tail}"] = one.mean.numpy(), one.covariance.numpy()
@@ -137,41 +146,54 @@ def write_reference(
     write_atomically(path, content.getvalue())
 
 
-def _moments(file: Npz, tail: str) -> Moments:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file without unpickling; any damage is one ElbowroomError."""
+    try:
+        with zipfile.ZipFile(path):  # np.load reads other forms too
+            pass
+        with np.load(path, allow_pickle=False) as file:
+            yield file
+    except _DAMAGE as error:
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        raise ElbowroomError(f"{path} is no reference file: {why}") from error
+
+
+def _moments(file: Any, tail: str) -> Moments:
     """mu and sigma of a kind: of one width, finite, and a covariance."""
     names = (f"mu{tail}", f"sigma{tail}")
-    if names[1] not in file.arrays:
+    if names[1] not in file:
         raise ValueError(f"it has {names[0]} and no {names[1]}")
-    mu, sigma = (file.arrays[name] for name in names)
-    width = mu.shape[0] if len(mu.shape) == 1 else 0
+    mu, sigma = (file[name] for name in names)
+    width = mu.shape[0] if mu.ndim == 1 else 0
     if not 1 <= width <= _WIDEST or sigma.shape != (width, width):
         raise ValueError(
-            f"{mu.name} {mu.shape} and {sigma.name} {sigma.shape} are no mean [F] and covariance "
+            f"{names[0]} {mu.shape} and {names[1]} {sigma.shape} are no mean [F] and covariance "
             f"[F, F] of up to {_WIDEST} features"
         )
     if mu.dtype.kind != "f" or sigma.dtype.kind != "f":
-        raise ValueError(f"{mu.name} and {sigma.name} are {mu.dtype} and {sigma.dtype}, not floats")
-    mean, covariance = (torch.from_numpy(file.whole(n).astype(np.float64)) for n in names)
+        raise ValueError(f"{names[0]} and {names[1]} are {mu.dtype} and {sigma.dtype}, not floats")
+    mean, covariance = (torch.from_numpy(one.astype(np.float64)) for one in (mu, sigma))
     if not (mean.isfinite().all() and covariance.isfinite().all()):
-        raise ValueError(f"{mu.name} or {sigma.name} is not finite")
+        raise ValueError(f"{names[0]} or {names[1]} is not finite")
     apart = (covariance - covariance.T).abs().max()
     if apart > _ROUNDING * covariance.abs().max() or covariance.diagonal().min() < 0:
-        raise ValueError(f"{sigma.name} is no covariance: not symmetric, or with a negative square")
+        raise ValueError(f"{names[1]} is no covariance: not symmetric, or with a negative variance")
     return Moments(mean, covariance)
 
 
-def _text(file: Npz, name: str) -> str:
-    stored = file.arrays[name]
-    if stored.shape or stored.dtype.kind != "U" or stored.dtype.itemsize > 4 * _WORDS:
+def _text(file: Any, name: str) -> str:
+    stored = file[name]
+    if stored.shape or stored.dtype.kind != "U" or stored.dtype.itemsize > 4 * _LONGEST:
         raise ValueError(f"{name} is no short text")
-    return str(file.whole(name))
+    return str(stored)
 
 
-def _count(file: Npz) -> int | None:
-    stored = file.arrays.get("count")
+def _count(file: Any) -> int | None:
+    stored = file.get("count")
     if stored is None:
         return None
-    if stored.shape or stored.dtype.kind not in "iu" or (count := int(file.whole("count"))) < 2:
+    if stored.shape or stored.dtype.kind not in "iu" or (count := int(stored)) < 2:
         raise ValueError("count is no number of examples")
     return count
 

@@ -732,7 +732,7 @@ def test_points_that_learn_otherwise_from_losses_never_share_a_training(tmp_path
     """Another part that adapts, or other options of it; the samplers of each share its training."""
     asked = comparison(tmp_path, f"objective.times={','.join(values)}", "sampler.steps=2,4")
     points = asked.points()
-    assert len(points) == 4 and not any(point.problem for point in points)
+    assert len(points) == 4 and all(point.config for point in points)
     trainings = [training_of(point.config) for point in points]
     assert trainings[0] == trainings[1] != trainings[2] == trainings[3]
     lenders = [point.same_training for point in points]
