@@ -29,8 +29,6 @@ def test_the_example_of_a_command_runs(name, tmp_path, monkeypatch):
     (example,) = re.findall(r"^Example: (elbowroom .*(?:\n.+)*)", help_of(name), re.MULTILINE)
     command = shlex.split(example)[1:]
     assert command[0] == name
-    if name == "cascade":
-        run_small(["evaluate", "runs/pilot", "--metric", "{name: curve, levels: 16, looks: 2}"])
     run_small(command)
 
 
