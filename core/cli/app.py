@@ -19,7 +19,7 @@ _OURS = {command.__name__: command for command in (plugins, presets, explain)}
 
 
 class Commands(TyperGroup):
-    """Our own commands first; any other name is asked of the registry."""
+    """The commands of core first, then those of the registry."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Help: of a plugin's command it shows one line, so that its options are not built."""

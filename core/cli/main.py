@@ -13,7 +13,7 @@ STOPPED_BY_CTRL_C = 130
 
 
 def main() -> None:
-    """The ``elbowroom`` command: what the user can mend is one message and exit code 2."""
+    """Run the ``elbowroom`` command; an ElbowroomError is one message and exit code 2."""
     from ..errors import ElbowroomError
 
     set_up_logging()
@@ -40,6 +40,6 @@ def main() -> None:
         sys.exit(ElbowroomError.exit_code)
     except KeyboardInterrupt:
         sys.exit(STOPPED_BY_CTRL_C)
-    except BrokenPipeError:  # the reader went away (| head): nothing left to say
+    except BrokenPipeError:  # the reader ended (| head)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

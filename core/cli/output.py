@@ -1,7 +1,7 @@
-"""Output of commands: tables for people, JSON for programs, errors on stderr.
+"""Output of commands: tables, JSON, and errors on stderr.
 
-Names and messages may come from somebody else's run or data. Everything that is written passes
-:func:`printable` here, so that no control character reaches a terminal.
+Names and messages may come from an untrusted run or data set. All output passes :func:`printable`,
+so that no control character reaches a terminal.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import typer
 
 from ..files.json_file import finite
 
-_documents: list[IO[str]] = []  # where JSON goes, if not to standard output
+_documents: list[IO[str]] = []  # the file for JSON, if not standard output
 
 
 @contextmanager
 def json_alone() -> Iterator[None]:
-    """Keep standard output for JSON: what components print in the meantime goes to stderr."""
+    """Keep standard output for JSON: other output goes to stderr."""
     try:
         out, err = sys.stdout.fileno(), sys.stderr.fileno()
     except (OSError, ValueError):  # no real files, as in a notebook or a test
@@ -53,7 +53,7 @@ def _documents_to(file: IO[str]) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    """Strict JSON; what is not a finite number is null."""
+    """Print strict JSON; numbers that are not finite are null."""
     text = json.dumps(finite(value), indent=2, allow_nan=False)
     typer.echo(text, file=_documents[-1] if _documents else None)
 
@@ -73,17 +73,17 @@ def _is_control(letter: str) -> bool:
 
 
 def echo(text: object = "") -> None:
-    """One line, or several, on standard output."""
+    """Print text to standard output."""
     typer.echo(printable(str(text)))
 
 
 def is_first_rank() -> bool:
-    """Is this the process that tells the user? Under torchrun the first rank is."""
+    """Whether this process is the first rank, which prints, or no rank at all."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def set_up_logging() -> None:
-    """What the library has to say goes to stderr, a line each; a program calls this once."""
+    """Send the library's log and warnings to stderr, one line each."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Printable("%(message)s"))
     log = logging.getLogger("elbowroom")
@@ -100,10 +100,10 @@ class _Printable(logging.Formatter):
 
 
 class _EachOnce:
-    """A warning as a line for people, without file and code; one that was said is not repeated."""
+    """Formats a warning as one line without file and code, and each message once."""
 
     def __init__(self) -> None:
-        self.said: set[str] = set()
+        self.shown: set[str] = set()
 
     def __call__(
         self,
@@ -117,20 +117,20 @@ class _EachOnce:
         if category is not UserWarning:
             words = f"{filename}:{lineno}: {category.__name__}: {message}\n"
         words = printable(words)
-        if words in self.said:
+        if words in self.shown:
             return ""
-        self.said.add(words)
+        self.shown.add(words)
         return words
 
 
 def log_details() -> None:
-    """Let components say what they chose by themselves, where a config is looked at or begun."""
+    """Show debug messages, e.g. of components that choose their own options."""
     if is_first_rank():
         logging.getLogger("elbowroom").setLevel(logging.DEBUG)
 
 
 def console(*, stderr: bool = False) -> Any:
-    """A rich console that does not guess at words and wraps only for a terminal."""
+    """A rich console without highlighting, which wraps only for a terminal."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -167,7 +167,7 @@ def number(value: float) -> str:
 
 
 def print_error(message: str) -> None:
-    """One message on stderr."""
+    """Print an error message to stderr."""
     from rich.text import Text
 
     console(stderr=True).print(Text.assemble(("error: ", "bold red"), message))

@@ -1,4 +1,4 @@
-"""From a config to a model: the only place that asks whether components fit together."""
+"""From a config to a model, with the checks that its components fit together."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class Parts:
-    """The components a config names, built; what it does not name is None."""
+    """The components of a config, built; None for those it does not name."""
 
-    config: Config  # its schedule written out, also where the process chose it
-    process: Process  # bound to the data's form where there is data
+    config: Config  # with its schedule, also if the process chose it
+    process: Process  # bound to the data, if any
     schedule: Schedule
-    weighting: Weighting  # as named; the objective prepares it
+    weighting: Weighting  # before ``prepare``
     data: Dataset | None
-    spec: DataSpec | None  # the form of the data, known also where the data itself is not needed
+    spec: DataSpec | None  # the form of the data, also without data files
     sampler: Sampler | None
-    run: FilePath | None = None  # whose they are, where they were loaded with one
+    run: FilePath | None = None  # the run they were loaded from
 
     def dataset(self) -> Dataset:
-        """The data itself, looked for now where the parts were built without it."""
+        """The data set, built now if the parts were built without it."""
         if self.data is not None:
             return self.data
         if self.config.data is None:
@@ -51,9 +51,9 @@ class Parts:
 
 
 def build_parts(config: Config, spec: DataSpec | None = None) -> Parts:
-    """Everything but the network, checked for fit.
+    """Build everything but the network, and check that it fits together.
 
-    With the ``spec`` of data that was there before (a run's), no data set is looked for.
+    With the ``spec`` of the data (of a run) no data set is built.
     """
     data: Dataset | None = None
     if spec is None and config.data is not None:
@@ -69,13 +69,13 @@ def build_parts(config: Config, spec: DataSpec | None = None) -> Parts:
 
 
 def natural_schedule(process: Process) -> ComponentSpec:
-    """The schedule a process uses where a config names none."""
+    """The schedule of a process if a config names none."""
     given = {"name": process.natural_schedule, **process.natural_schedule_options()}
     return named_component("schedule", given, path="schedule")
 
 
 def with_schedule(config: Config, spec: DataSpec | None) -> Config:
-    """The config with the schedule written out that its process chooses for data of this form."""
+    """The config with its schedule filled in, by the process if it has none."""
     schedule = config.schedule or natural_schedule(_process(config, spec))
     return attrs.evolve(config, schedule=schedule)
 
@@ -86,7 +86,7 @@ def _process(config: Config, spec: DataSpec | None) -> Process:
 
 
 def build_model(parts: Parts) -> Diffusion:
-    """The network and its objective; weights depend on the config's seed alone."""
+    """The model of built parts; initial weights depend on the config's seed only."""
     from torch import nn
 
     from ..objective.diffusion import Diffusion
@@ -116,7 +116,7 @@ def build_model(parts: Parts) -> Diffusion:
 
 
 def build_objective(parts: Parts) -> Objective:
-    """What is asked of a network: needs neither network nor data files."""
+    """The objective of built parts; needs neither a network nor data files."""
     from ..objective.loss import Objective
 
     config = parts.config
@@ -139,9 +139,9 @@ def build_path(parts: Parts) -> Path:
 
 
 def check_files(config: Config) -> None:
-    """Refuse a sampler whose grid is made from a file that cannot be had.
+    """Refuse a sampler whose grid is computed from a file that cannot be read.
 
-    Not when parts are built: a run is loaded without it too, to be measured or sampled otherwise.
+    Not checked by ``build_parts``: a run can be loaded without it.
     """
     if config.sampler is not None:
         config.sampler.build().grid.made_from()

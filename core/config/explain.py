@@ -1,4 +1,4 @@
-"""What a config means: every default, who supplies what, how large, and remarks of plugins."""
+"""The explanation of a config: defaults, suppliers, parameter count, remarks of plugins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .spec import ComponentSpec
 
 @attrs.frozen(eq=False)
 class Remark:
-    """What a plugin adds to an explanation: one line, and the same as JSON data under ``name``."""
+    """A plugin's addition to an explanation: one line, and JSON data under ``name``."""
 
     name: str
     line: str
@@ -30,14 +30,14 @@ class Remark:
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """A config, explained as far as it goes."""
+    """The explanation of a config."""
 
     config: dict[str, Any]  # resolved
     yaml: str
     components: dict[str, dict[str, Any]]  # kind -> name, distribution, version, owner
     parameters: int | None
-    no_parameters: str  # why they are not known
-    data: DataSpec | None = None  # the form of the data, where it is known
+    no_parameters: str  # why they are unknown
+    data: DataSpec | None = None  # the form of the data, if known
     remarks: tuple[str, ...] = ()  # of the process on the schedule
     learning: tuple[str, ...] = ()  # kinds of component that training changes, but for the network
     added: tuple[Remark, ...] = ()  # by plugins
@@ -57,13 +57,13 @@ class Explanation:
 
 
 def explain_config(config: Config) -> Explanation:
-    """Build what the config names, without data files or memory for weights where it can."""
+    """Explain a config, without data files and memory for weights if possible."""
     try:
         parts = build_parts(config)
     except ElbowroomError as error:
         if config.data is None:
             raise
-        # a data set that is not on this machine must not keep the rest from being explained
+        # explain the rest without a data set that is not on this machine
         parts = build_parts(attrs.evolve(config, data=None))
         count, reason = None, f"the data cannot be read: {error}"
     else:

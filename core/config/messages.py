@@ -1,4 +1,4 @@
-"""Values and types in words, as an error says them to whoever wrote the config."""
+"""Values and types as text, for errors about configs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 
 
 def show(value: Any) -> str:
-    """A given value as its writer would recognise it."""
+    """A given value as YAML text, shortened."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -73,7 +73,7 @@ def show(value: Any) -> str:
 
 
 def describe(hint: Any) -> str:  # noqa: PLR0911  # one answer for each kind of annotation
-    """What an annotation allows, in words."""
+    """The values that an annotation allows, as text."""
     if kind := kind_of(hint):
         return f"a {kind.replace('_', ' ')}: {COMPONENT}"
     if choices := list(map(show, choices_of(hint))):
@@ -95,7 +95,7 @@ def describe(hint: Any) -> str:  # noqa: PLR0911  # one answer for each kind of 
 
 
 def choices_of(hint: Any) -> dict[Any, Any]:
-    """What may be written for a Literal or an Enum -> what it means; nothing for other types."""
+    """Written value -> value of a Literal or an Enum; empty for other types."""
     if get_origin(hint) is Literal:
         return {choice: choice for choice in get_args(hint)}
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -104,7 +104,7 @@ def choices_of(hint: Any) -> dict[Any, Any]:
 
 
 def reason(error: Exception, field: str = "", value: Any = None) -> str:
-    """A validator's complaint; attrs' own begin with the field's name and end with the value."""
+    """A validator's message; those of attrs begin with the field's name and end with the value."""
     text = str(error.args[0]) if error.args else type(error).__name__
     if field and text.startswith(f"'{field}' "):
         text = text.removeprefix(f"'{field}' ").removesuffix(f": {value}")

@@ -4,7 +4,7 @@ process=gaussian            the whole component, whatever options it had
 process.predict=v           one option; a plain name becomes a mapping with ``name``
 train.betas=[0.9, 0.95]     any value
 schedule=null               nothing there
-weighting=./my.py:Mine      a file seen from the working folder, not from the config's
+weighting=./my.py:Mine      a file relative to the working folder, not to the config's
 """
 
 from __future__ import annotations
@@ -98,17 +98,17 @@ def _trail(key: str, place: str) -> Trail:
 def _set(
     current: Any, trail: Trail, depth: int, new: Any, place: str, places: dict[Trail, str]
 ) -> Any:
-    """``current``, which stands ``depth`` down the trail, with ``new`` at the trail's end."""
+    """``current``, at ``depth`` of the trail, with ``new`` at the trail's end."""
     at, rest = trail[:depth], trail[depth:]
     if not rest:
         places[at] = place
         return new
-    if current is None:  # brought into being on the way
+    if current is None:  # created by the override
         places[at] = place
     opened = _opened(current)
     if not isinstance(opened, Mapping):
-        said = f"{dotted(at)} is {show(opened)}"
-        raise ConfigError(f"{place}: {said}, which has no {rest[0]!r} to change")
+        current_value = f"{dotted(at)} is {show(opened)}"
+        raise ConfigError(f"{place}: {current_value}, which has no {rest[0]!r} to change")
     inner = _set(opened.get(rest[0]), trail, depth + 1, new, place, places)
     return {**opened, rest[0]: inner}
 

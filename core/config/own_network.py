@@ -1,4 +1,4 @@
-"""A network of the user's own, which no plugin supplies and no contract knows.
+"""Networks given in Python that no plugin supplies.
 
     denoiser=net                        a torch.nn.Module; it is used and trained as it is
     denoiser=Net                        its class; the weights depend on the config's seed
@@ -28,7 +28,7 @@ from .spec import NotPlainError, attributes
 
 @attrs.frozen
 class Own:
-    """A class of the user's own, and the options that were given."""
+    """A user's class and its given options."""
 
     kind: str
     maker: Any
@@ -37,7 +37,7 @@ class Own:
 
     @classmethod
     def of(cls, kind: str, given: Any) -> Own | None:
-        """What was given, if it is such; ``kind`` says which library's classes are."""
+        """A user's class or object of a kind that accepts another library's, else None."""
         if not KINDS[kind].also:
             return None
         theirs = import_target(KINDS[kind].also)
@@ -54,7 +54,7 @@ class Own:
 
     @property
     def component(self) -> Component | None:
-        """Where its code is; None: nowhere that could be named."""
+        """The component of its code; None if the code cannot be named."""
         module = sys.modules.get(self.maker.__module__)
         if module is None or not self.maker.__qualname__.isidentifier():
             return None
@@ -63,11 +63,11 @@ class Own:
         return Component(self.kind, name, owner_of(module), self.maker)
 
     def kept_options(self) -> dict[str, Any]:
-        """Of what is made already, as its attributes keep them."""
+        """The options of the object, read from its attributes."""
         return attributes(self.instance)
 
     def why_not_plain(self, error: NotPlainError | None) -> str:
-        """Why it cannot be written down, and what would help."""
+        """Why it cannot be recorded, with a remedy."""
         what = _called(self.maker)
         if error is None:
             return (

@@ -1,7 +1,7 @@
 """Presets: configs shipped as package data and named without a path.
 
-A plugin announces them by the hook ``presets``, ours too. The first comment of a preset says what
-it is for; one for editors (``# yaml-language-server: ...``) may stand before it.
+A plugin announces them by the hook ``presets``. The first comment of a preset, except one for
+editors (``# yaml-language-server: ...``), is its description.
 """
 
 from __future__ import annotations

@@ -47,32 +47,32 @@ T = TypeVar("T")
 _SCALARS: dict[Any, Any] = {
     bool: bool, int: numbers.Integral, float: numbers.Real, str: str, Path: (str, Path),
 }  # fmt: skip
-"""Annotation -> what may be given for it; a boolean only where one is asked for."""
+"""Annotation -> accepted types; a boolean only for bool."""
 
 
 class OverridePlace(str):
-    """The place of a value that an override set: a type of its own, as a folder has any name."""
+    """The place of a value that an override set."""
 
     __slots__ = ()
 
 
 @attrs.frozen
 class Problem:
-    """Something wrong, and where."""
+    """A problem and its place."""
 
     trail: Trail
     message: str
 
 
 class ReadingError(Exception):
-    """Everything that is wrong with what was read."""
+    """All problems of what was read."""
 
     def __init__(self, *problems: Problem) -> None:
         self.problems = problems
 
 
 def wrong(trail: Trail, message: str) -> NoReturn:
-    """A value that cannot be taken."""
+    """Raise a problem of one value."""
     raise ReadingError(Problem(trail, message))
 
 
@@ -82,7 +82,7 @@ def _refuse(given: Any, hint: Any, trail: Trail, advice: str = "") -> NoReturn:
 
 @attrs.frozen
 class Reading:
-    """Where given data came from, and where its names lead."""
+    """Reads given data: resolves names, checks values, collects problems with their places."""
 
     registry: Registry
     base: Path | None = None  # component files are relative to it; None: the working folder
@@ -90,7 +90,7 @@ class Reading:
     origin: Origin | None = None  # the run or export that the data is read from
 
     def checked(self, read: Callable[..., T], *given: Any) -> T:
-        """``read(*given)``; what is wrong becomes one error, a line for each problem."""
+        """``read(*given)``; problems become one ConfigError with a line for each."""
         try:
             return read(*given)
         except ReadingError as error:
@@ -143,7 +143,7 @@ class Reading:
             except ReadingError as error:
                 deeper = any(len(problem.trail) > len(trail) for problem in error.problems)
                 if deeper or kind_of(member) or attrs.has(member):
-                    telling.append(error)  # it knows more than that the type is another
+                    telling.append(error)  # more specific than a wrong type
         if telling and given is not None:
             raise telling[0]
         return _refuse(given, hint, trail)
@@ -207,7 +207,7 @@ class Reading:
             if default is Required:
                 wrong(at, f"missing; needed is {describe(option.hint)}")
             return default
-        # the class's own default is allowed, whatever its annotation says
+        # the class's own default is allowed, whatever its annotation
         own = type(given) is type(default) and isinstance(given, bool | int | float | NoneType)
         return default if own and given == default else self.value(given, option.hint, at)
 
@@ -252,9 +252,17 @@ class Reading:
         name = own.maker.__qualname__ if component is None else component.name
         if component is not None and why is None:
             plain = _resolved(name, options, own.options)
-        said = "" if plain is not None else own.why_not_plain(why)
+        not_plain = "" if plain is not None else own.why_not_plain(why)
         return ComponentSpec(
-            own.kind, name, options, component, plain, dotted(trail), own.instance, said, own.maker
+            own.kind,
+            name,
+            options,
+            component,
+            plain,
+            dotted(trail),
+            own.instance,
+            not_plain,
+            own.maker,
         )
 
     def _component_of(self, hint: Any, kind: str, given: Any, trail: Trail) -> ComponentSpec:
@@ -350,7 +358,7 @@ def _unknown(key: Any, known: Mapping[str, Option], trail: Trail) -> Problem:
 
 
 def _out_of_range(cls: type[Any], values: Mapping[str, Any], trail: Trail) -> Iterator[Problem]:
-    """What the validators of an attrs class refuse, without running anything else of it."""
+    """Problems found by the validators of an attrs class, without building it."""
     if not attrs.has(cls):
         return
     fields = [field for field in attrs.fields(cls) if field.init and field.alias in values]
@@ -366,7 +374,7 @@ def _out_of_range(cls: type[Any], values: Mapping[str, Any], trail: Trail) -> It
         try:
             field.validator(blank, field, value)
         except AttributeError:
-            continue  # it asks for a field that is itself wrong
+            continue  # it reads a field that is itself wrong
         except (ElbowroomError, ValueError, TypeError, ArithmeticError) as error:
             yield Problem((*trail, field.alias), reason(error, field.name, value))
 

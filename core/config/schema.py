@@ -45,10 +45,10 @@ class Option:
 def kind_of(hint: Any) -> str | None:
     """``weighting`` for Weighting and its subclasses, None for what is no component.
 
-    A section says ``Annotated[ComponentSpec, "weighting"]``.
+    A section writes ``Annotated[ComponentSpec, "weighting"]``.
     """
-    if get_origin(hint) is Annotated and isinstance(said := get_args(hint)[1], str):
-        return said if said in KINDS else None
+    if get_origin(hint) is Annotated and isinstance(kind := get_args(hint)[1], str):
+        return kind if kind in KINDS else None
     for base in hint.__mro__ if isinstance(hint, type) else ():
         contract = f"{base.__module__}:{base.__qualname__}"
         if base is not object and (kind := _by_contract(len(KINDS)).get(contract)):
@@ -85,7 +85,7 @@ def options_of(cls: type[Any]) -> dict[str, Option]:
 
 
 def _parameters(cls: type[Any]) -> list[inspect.Parameter]:
-    """What a config may tell a constructor."""
+    """The parameters of a constructor that are options."""
     return [p for p in _all_parameters(cls) if not _is_supplied(p)]
 
 
@@ -106,15 +106,15 @@ def _is_supplied(p: inspect.Parameter) -> bool:
 
 
 def takes_what_is_supplied(made: Any) -> bool:
-    """Is it made from a signature? Another library's network need not know of it."""
+    """Whether it is built from a signature; another library's network may not be."""
     return kind_of(made) is not None or any(map(_is_supplied, _all_parameters(made)))
 
 
 def _annotation(p: inspect.Parameter, field: attrs.Attribute[Any] | None) -> Any:
-    """What a parameter takes, as its author said it.
+    """The annotation of a parameter.
 
-    attrs leaves out the annotation of a field with a converter that does not say what it takes.
-    ``tuple`` and ``list`` change no item, so there it is what the field holds.
+    attrs omits it for a field with an unannotated converter. ``tuple`` and ``list`` change no
+    item, so for these it is the type of the field.
     """
     converter: Any = None if field is None else field.converter
     if field is None or p.annotation is not p.empty or converter not in (tuple, list):
@@ -149,11 +149,11 @@ def _names(cls: type[Any]) -> _Names:
 
 
 def _resolve(annotation: Any, names: _Names) -> Any:
-    """What an annotation means; its text where nobody can say."""
+    """The type of an annotation, or its text if it cannot be evaluated."""
     if annotation is inspect.Parameter.empty:
         return annotation
     holder = SimpleNamespace(__annotations__={"it": annotation})
     try:
         return get_type_hints(holder, globalns={}, localns=names, include_extras=True)["it"]
-    except Exception:  # an annotation is code: whatever it raises, it says nothing to a config
+    except Exception:  # an annotation is code and may raise anything
         return str(annotation)

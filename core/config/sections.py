@@ -13,7 +13,7 @@ component's own constructor. Reading fills in every default, so that
 
     load_config(to_plain(config)) == config
 
-and what a run records says all of it.
+and the config of a run is complete.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ObjectiveSection:
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """The sections of core. :func:`config_class` adds those of plugins (``train``)."""
+    """A config, read by :func:`load_config`: the sections of core and of plugins (``train``)."""
 
     data: Annotated[ComponentSpec, "dataset"] | None = None
     process: Annotated[ComponentSpec, "process"]
@@ -107,11 +107,21 @@ def load_config(
     *,
     origin: Origin | None = None,
 ) -> Config:
-    """The config of a file, of a preset's name, of a mapping or of another config, and overrides.
+    """Read a config and apply overrides.
 
-    A text is a preset's name before it is a file: write ``./digits`` for a file of that name.
-    A run or an export has an ``origin``: code that it names is refused (elbowroom.registry.trust).
-    There an override that names the recorded class keeps its recorded options.
+    Args:
+        source: A preset's name, a YAML file, a mapping of sections or a config. A text is a preset
+            first: write ``./digits`` for a file of that name.
+        overrides: ``["train.steps=10"]``, ``{"train.steps": 10}`` or pairs.
+        registry: Where names are resolved (default: the installed plugins).
+        origin: The run or export that the config belongs to. Code that it names is refused
+            (elbowroom.registry.trust); an override that names the recorded class keeps its options.
+
+    Returns:
+        The config with every default filled in.
+
+    Raises:
+        ConfigError: With one line for each problem.
     """
     registry = registry or installed()
     document, base = _document(source, registry)
@@ -140,12 +150,12 @@ def parse_spec(text: str) -> str | Mapping[str, Any]:
 
 
 def _document(source: Source, registry: Registry) -> tuple[Document, Path | None]:
-    """What is written, and the folder its component files are relative to."""
+    """The written document, and the folder that its component files are relative to."""
     if isinstance(source, Config):
         return Document(attrs.asdict(source, recurse=False), {}), None
     if isinstance(source, Mapping):
         return Document(source, {}), None
-    given: Any = source  # what is handed over need not be what is asked for
+    given: Any = source  # not checked by types at run time
     if not isinstance(given, str | PathLike):
         kinds = "a path, a preset's name or a mapping of sections"
         raise ConfigError(f"a config is {kinds}, not {show(given)}")
@@ -173,4 +183,4 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except (OSError, ValueError):  # too long, forbidden, or with a null character
-        return True  # reading it says which
+        return True  # the error of reading it is precise

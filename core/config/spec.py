@@ -1,4 +1,4 @@
-"""A component as a config names it: known, checked, not yet built."""
+"""A component of a config: resolved and checked, not yet built."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class ComponentSpec:
-    """Which component, and every option it gets.
+    """A component and its options; ``build()`` makes it.
 
-    ``given`` is the resolved form: plain data with every default filled in, which reads back to an
-    equal spec. It is None for an instance made in Python whose options are no plain data.
+    ``given`` is the resolved form: plain data with every default, which reads back to an equal
+    spec. It is None for an instance made in Python whose options are not plain data.
     """
 
     kind: str
     name: str
     options: Mapping[str, Any]  # structured: paths, enums, nested specs
-    component: Component | None  # None: an instance of a class that no name leads to
+    component: Component | None  # None: an instance of a class without a name
     given: Mapping[str, Any] | None
     path: str = ""  # where in the config, for errors
     instance: Any = None  # already built, in Python
-    not_plain: str = ""  # why nothing is given, where that can be told
-    maker: Any = None  # the class or function, where no name leads to it
+    not_plain: str = ""  # why ``given`` is None
+    maker: Any = None  # the class or function, if it has no name
 
     @property
     def cls(self) -> type[Any]:
@@ -109,7 +109,7 @@ class NotPlainError(ConfigError):
 
 
 def to_plain(value: Any) -> Any:  # noqa: PLR0911  # one answer for each type
-    """A config, or any value in one, as YAML and JSON can say it: every default filled in."""
+    """A config, or any value in one, as plain data with every default."""
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float and not math.isnan(value):

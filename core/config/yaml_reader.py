@@ -1,4 +1,4 @@
-"""YAML as written by people: the 1.2 core schema, read safely, every value with its line.
+"""YAML 1.2 core schema, read safely, every value with its line.
 
     1e-3  is a number        no, on, off, yes  are text        2024-01-01  is text
     0o17  is fifteen         only true and false are booleans
@@ -20,7 +20,7 @@ import yaml
 from ..errors import ConfigError
 
 Trail = tuple["str | int", ...]
-"""The way to a value: ``("train", "betas", 1)``."""
+"""The keys of a value: ``("train", "betas", 1)``."""
 
 _TAG = "tag:yaml.org,2002:"
 _CORE = {
@@ -45,7 +45,7 @@ class Document:
 
 
 def read_file(path: Path) -> str:
-    """The text of a config file, or one sentence saying why it cannot be had."""
+    """The text of a config file; every failure is a ConfigError."""
     try:
         if path.is_dir():
             raise ConfigError(f"{path} is a directory; a config is a YAML file")
@@ -64,12 +64,12 @@ def read_file(path: Path) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Can the text be written down?"""
+    """Whether the text can be encoded as UTF-8."""
     return text.encode(errors="ignore").decode() == text
 
 
 def is_number(text: str) -> bool:
-    """Would the text be a number without its quotes?"""
+    """Whether the text would be a number without quotes."""
     return re.fullmatch(f"{_CORE['int']}|{_CORE['float']}", text) is not None
 
 

@@ -24,7 +24,7 @@ from .importing import importing
 from .kinds import KINDS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-"""What a component may be called: none of ``/ : = ,`` or space, which mean more in a config."""
+"""Names of components: without ``/ : = ,`` and space, which have a meaning in configs."""
 
 TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 """``module:Class``, both perhaps dotted."""
@@ -32,12 +32,12 @@ TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 _LINE = str.isprintable
 _RECORDED = dict.fromkeys(("distribution", "version"), re.compile(r"[\w.+!-]*\w").fullmatch)
-"""What may be recorded of an owner: it is shown, and becomes a line of a requirements.txt."""
+"""Accepted values of a recorded owner, which becomes a line of a requirements.txt."""
 
 
 @attrs.frozen
 class Owner:
-    """Who supplied a component: an installed distribution, or a file on this machine."""
+    """The supplier of a component: an installed distribution, or a file."""
 
     distribution: str | None = None
     version: str | None = None
@@ -54,7 +54,7 @@ class Owner:
         return ", ".join(words) or "nobody known"
 
     def record(self) -> dict[str, str]:
-        """What a run keeps of it, as plain JSON; :meth:`of_record` reads it back."""
+        """Plain JSON for a run's provenance; :meth:`of_record` reads it."""
         return attrs.asdict(self, filter=lambda _, value: value is not None)
 
     @classmethod
@@ -81,7 +81,7 @@ class Component:
 
     @property
     def reference(self) -> str:
-        """``module:Class``, which leads to the same class."""
+        """``module:Class`` of the target."""
         if isinstance(self.target, str):
             return self.target
         return f"{self.target.__module__}:{self.target.__qualname__}"
@@ -95,7 +95,7 @@ class Component:
                     found = import_target(found)
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # whatever it is, it is this component's
+            except BaseException as error:  # reported as this component's error
                 raise PluginError(
                     f"{self._described()} cannot be loaded from {self.target!r}: {cause(error)}"
                 ) from error
@@ -123,7 +123,7 @@ class Component:
         return found
 
     def python_form(self) -> Any:
-        """The function a command names as its form in Python; None where it names none."""
+        """The Python function of a command (see ``python_form``), or None."""
         target = getattr(self.load(), "python_form", None)
         return None if target is None else import_target(target)
 
@@ -132,20 +132,20 @@ class Component:
 
 
 def import_target(target: str) -> Any:
-    """The object that ``module:Class`` names; whatever goes wrong is raised as it is."""
+    """The object that ``module:Class`` names; errors are not converted."""
     module, _, attribute = target.partition(":")
     return operator.attrgetter(attribute)(import_module(module))
 
 
 def cause(error: BaseException) -> str:
-    """One line that says what went wrong, and where in the author's code: for people."""
+    """An error in one line, with the place in the author's code."""
     words = " ".join(str(error).split())
-    told = f"{type(error).__name__}: {words}" if words else type(error).__name__
-    if isinstance(error, SyntaxError):  # says its own line
-        return told
+    text = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    if isinstance(error, SyntaxError):  # its message has the line
+        return text
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not frame.filename.startswith(_NOT_THEIRS)]
-    return f"{told} ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else told
+    return f"{text} ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else text
 
 
 _NOT_THEIRS = (
@@ -156,4 +156,4 @@ _NOT_THEIRS = (
         for name in ("component", "discovery", "importing", "plugin", "reference")
     ),
 )
-"""Files whose lines in a traceback tell a plugin's author nothing."""
+"""Files that are left out of a plugin's traceback."""

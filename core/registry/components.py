@@ -1,12 +1,11 @@
 """The registry: every plugin that is installed, and the component that a name means.
 
-Plugins are modules announced under the entry-point group ``elbowroom``; the built-in ones come in
-by the same door. They are loaded one by one: one that fails is recorded with its cause, and the
-rest goes on. A name means one component or none: where two distributions supply it, neither wins,
-and ``distribution/name`` says which is meant.
+Plugins are modules announced under the entry-point group ``elbowroom``, built-in ones included. A
+plugin that fails is recorded with its cause and affects no other. A name that two distributions
+supply must be written as ``distribution/name``.
 
-    ELBOWROOM_STRICT=1       a plugin that fails stops everything at once
-    ELBOWROOM_PLUGINS=a,b    only these are loaded
+    ELBOWROOM_STRICT=1       a plugin that fails is an error
+    ELBOWROOM_PLUGINS=a,b    load only these plugins
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _T = TypeVar("_T")
 
 
 class Registry:
-    """The plugins of one moment, and what their names mean."""
+    """The loaded plugins and their components by kind and name."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Registry:
         left_out: Iterable[str] = (),
     ) -> None:
         self.plugins = tuple(plugins)
-        self.left_out = tuple(left_out)  # plugins that ELBOWROOM_PLUGINS does not admit
+        self.left_out = tuple(left_out)  # plugins excluded by ELBOWROOM_PLUGINS
         self.hook = manager.hook  # observers are called through it
         self._components: dict[str, dict[str, list[Component]]] = {
             kind: defaultdict(list) for kind in KINDS
@@ -91,27 +90,24 @@ class Registry:
         return tuple(plugin for plugin in self.plugins if plugin.error is not None)
 
     def components(self, kind: str) -> dict[str, Component]:
-        """Every component of a kind by the name that finds it, in order.
+        """Every component of a kind by name, sorted.
 
-        That is its own name, or ``distribution/name`` where several distributions supply it; of
-        commands, ours keep their names.
+        The name is ``distribution/name`` if several distributions supply it; built-in commands keep
+        their names.
         """
         table = self._components[_known(kind)]
         owned = {name: [(c.owner, c) for c in found] for name, found in table.items()}
         return _by_name(owned, ours=not KINDS[kind].is_class)
 
     def presets(self) -> dict[str, tuple[Owner, str]]:
-        """Every preset by the name that finds it, as for components: who supplies it, and where.
-
-        The place is ``"package:path/in/package.yaml"``.
-        """
+        """Every preset by name: its supplier and ``"package:path/in/package.yaml"``."""
         table = self._presets
         return _by_name(
             {n: [(o, (o, place)) for o, place in found] for n, found in table.items()}, ours=True
         )
 
     def commands(self) -> dict[str, Component]:
-        """Every command by the name that calls it; another's never takes the place of ours."""
+        """Every command by name; a built-in one is never replaced."""
         return self.components("command")
 
     def find(
@@ -138,13 +134,13 @@ class Registry:
         return find_reference(kind, name, folder)
 
     def name_of(self, kind: str, cls: type) -> str | None:
-        """The name that leads to a class, None where no plugin supplies it."""
+        """The name of a class, None if no plugin supplies it."""
         reference = f"{cls.__module__}:{cls.__qualname__}"
         named = self.components(kind).items()
         return next((name for name, one in named if one.reference == reference), None)
 
     def registered(self, kind: str, reference: str) -> Component | None:
-        """The component whose class a reference names, where a plugin supplies that class."""
+        """The component whose class a reference names, if a plugin supplies it."""
         for candidates in self._components[kind].values():
             for component in candidates:
                 if component.reference == reference:
@@ -173,7 +169,7 @@ class Registry:
             )
         return candidates[0]
 
-    # -- what is said when a name means nothing
+    # -- messages
 
     def _unknown(self, kind: str, name: str) -> str:
         names = sorted(self._components[kind])
@@ -194,19 +190,19 @@ class Registry:
         if theirs:
             table = self._components[kind]
             names = sorted(n for n, found in table.items() if who in map(_distribution, found))
-            said = (
+            message = (
                 f"{theirs[0].distribution} {theirs[0].version} supplies no {_words(kind)} {name!r}"
                 f"{did_you_mean(name, names)}; "
                 f"its {KINDS[kind].plural}: {', '.join(names) or 'none'}"
             )
         else:
             present = sorted({plugin.distribution for plugin in self.plugins})
-            said = (
+            message = (
                 f"{_words(kind)} {name!r} of {distribution}: no plugin of that distribution is "
                 f"loaded{did_you_mean(distribution, present)}; "
                 f"there are plugins of: {', '.join(present) or 'none'}"
             )
-        lines = [said]
+        lines = [message]
         if recorded is not None and recorded.distribution is not None:
             lines.append(
                 f"the run used {recorded.distribution} {recorded.version}: "
@@ -215,7 +211,7 @@ class Registry:
         return "\n".join([*lines, *self._suspects(theirs)])
 
     def _suspects(self, plugins: Iterable[Plugin]) -> Iterator[str]:
-        """Plugins that may have meant to supply a missing name: broken, or with a slip in them."""
+        """Broken plugins and plugins with notes, which may be the reason for a missing name."""
         plugins = list(plugins)
         broken = [plugin for plugin in plugins if plugin.error is not None]
         if broken:
@@ -227,11 +223,11 @@ class Registry:
             yield f"ELBOWROOM_PLUGINS leaves out: {', '.join(self.left_out)}"
 
 
-# -- small words
+# -- helpers
 
 
 def _by_name(table: Mapping[str, list[tuple[Owner, _T]]], *, ours: bool = False) -> dict[str, _T]:
-    """Qualified where several supply a name; with ``ours``, elbowroom's own keeps it."""
+    """Names, qualified if several supply one; with ``ours``, elbowroom's keeps its name."""
     named = {}
     for name, suppliers in table.items():
         for owner, supplied in suppliers:
@@ -272,7 +268,11 @@ _loading = False
 
 
 def installed() -> Registry:
-    """The plugins installed here, loaded at first use and then kept."""
+    """The registry of installed plugins, loaded on first use and cached.
+
+    Example:
+        >>> installed().components("sampler").keys()
+    """
     global _loaded, _loading  # noqa: PLW0603  # a cache; the only state of this module
     with _lock:
         if _loaded is None:
@@ -287,7 +287,7 @@ def installed() -> Registry:
 
 
 def reset_registry() -> None:
-    """Forget the loaded plugins, so that the next use looks again: for tests."""
+    """Drop the cached registry, for tests."""
     global _loaded  # noqa: PLW0603  # the cache above
     with _lock:
         _loaded = None

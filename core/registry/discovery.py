@@ -17,7 +17,7 @@ import attrs
 from ..errors import ConfigError, did_you_mean
 
 GROUP = "elbowroom"
-UNKNOWN = "unknown"  # the distribution or version of metadata that does not say
+UNKNOWN = "unknown"  # distribution or version missing in the metadata
 
 
 @attrs.frozen
@@ -93,7 +93,7 @@ def _handles(one: Announcement) -> set[str]:
 def _installed() -> Iterator[Announcement]:
     try:
         entry_points = metadata.entry_points(group=GROUP)
-    except Exception:  # one distribution's broken file stops the whole scan: go one by one
+    except Exception:  # a broken file of one distribution stops the whole scan
         yield from _one_by_one()
     else:
         yield from _announced(entry_points)
@@ -124,10 +124,10 @@ def _announced(entry_points: Iterable[metadata.EntryPoint]) -> Iterator[Announce
 
 
 def _identity(distribution: metadata.Distribution | None) -> tuple[str, str]:
-    """(name, version) as far as the metadata says them."""
+    """(name, version) of the metadata."""
     try:
-        said = None if distribution is None else distribution.metadata
-        name, version = ("", "") if said is None else (said["Name"], said["Version"])
-    except Exception:  # metadata that is missing or no text: the plugin itself may still work
+        found = None if distribution is None else distribution.metadata
+        name, version = ("", "") if found is None else (found["Name"], found["Version"])
+    except Exception:  # missing or unreadable metadata: the plugin may still work
         return UNKNOWN, UNKNOWN
     return name or UNKNOWN, version or UNKNOWN

@@ -1,8 +1,8 @@
-"""Kinds of component: each row names a hook, a contract and one line of meaning.
+"""Kinds of component.
 
-Core has the kinds that a model is made of, and those that extend elbowroom itself (data sets,
-config sections, commands). A plugin adds a kind of its own by the hook ``kinds``; from then on the
-kind appears in ``plugins``, ``schema``, ``new-plugin`` and the conformance kit like any other.
+Core has the kinds of the parts of a model, and those that extend elbowroom (data sets, config
+sections, commands). A plugin adds kinds by the hook ``kinds``; they appear in ``plugins``,
+``schema``, ``new-plugin`` and the conformance kit.
 """
 
 from __future__ import annotations
@@ -12,16 +12,27 @@ import attrs
 
 @attrs.frozen
 class Kind:
-    """A kind of component: its hook, its contract, and what comes with it."""
+    """A kind of component.
 
-    name: str  # in configs and messages: "time_sampler"
-    hook: str  # that registers its components: "time_samplers"
-    contract: str  # "module:Class" that its components derive from, or a protocol of functions
-    meaning: str  # one line
-    is_class: bool = True  # False: a component is a function
-    also: str = ""  # "module:Class" of another library whose subclasses are accepted too
-    laws: str = ""  # "module:function" that checks a component against the contract
-    template: str = ""  # "package:folder" with the files that new-plugin copies
+    Args:
+        name: In configs and messages, e.g. ``time_sampler``.
+        hook: The registering hook, e.g. ``time_samplers``.
+        contract: ``"module:Class"``, the base of its components or a protocol of functions.
+        meaning: One line.
+        is_class: Whether components are classes (else functions).
+        also: ``"module:Class"`` of another library whose subclasses are accepted.
+        laws: ``"module:function"`` that checks a component against the contract.
+        template: ``"package:folder"`` with the files of ``new-plugin``.
+    """
+
+    name: str
+    hook: str
+    contract: str
+    meaning: str
+    is_class: bool = True
+    also: str = ""
+    laws: str = ""
+    template: str = ""
 
     @property
     def words(self) -> str:

@@ -1,8 +1,8 @@
 """A plugin: a module that an entry point announces, loaded and checked, working or broken.
 
-A plugin is all right or it is out: the module imports, its ``PLUGIN_API`` is one we speak, every
-function it marks is a hook with that hook's arguments, every registering hook returns names with
-classes or ``"module:Class"`` strings. Anything else is recorded as this plugin's failure.
+A plugin is used if its module imports, its ``PLUGIN_API`` is supported, every marked function is a
+hook with that hook's arguments, and every registering hook returns names with classes or
+``"module:Class"`` strings. Anything else is recorded as the plugin's failure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .importing import importing
 from .kinds import KINDS, Kind
 
 HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "diffusers", "transformers", "torchmetrics")
-"""What no plugin should import just to be listed."""
+"""Libraries that no plugin should import at module level."""
 
 
 @attrs.frozen
@@ -48,17 +48,17 @@ class Plugin:
     module: str
     distribution: str
     version: str
-    api: tuple[int, int] | None = None  # what its PLUGIN_API says; None: nothing
+    api: tuple[int, int] | None = None  # its PLUGIN_API, if stated
     components: tuple[Component, ...] = ()
     presets: Mapping[str, str] = attrs.Factory(dict)  # name -> "package:path/in/package.yaml"
     error: Failure | None = None
-    notes: tuple[str, ...] = ()  # what looks like a slip but breaks nothing
+    notes: tuple[str, ...] = ()  # likely mistakes that break nothing
     seconds: float = 0.0  # to import it
-    heavy: tuple[str, ...] = ()  # of HEAVY, what it was the first to import
+    heavy: tuple[str, ...] = ()  # of HEAVY, those it was the first to import
 
     @property
     def owner(self) -> Owner:
-        """Who supplies its components."""
+        """The supplier of its components."""
         return Owner(self.distribution, self.version, self.name)
 
     @property
@@ -88,7 +88,7 @@ class Plugin:
 def load_plugins(
     announced: Iterable[Announcement], manager: pluggy.PluginManager, strict: bool
 ) -> list[Plugin]:
-    """Every announced plugin, broken or not; registered with ``manager`` only if all is right.
+    """Load every announced plugin; broken ones are not registered with ``manager``.
 
     All modules are imported, and the kinds they define are added, before any component is read.
     """
@@ -146,7 +146,7 @@ def _finish(
 
 
 def _failed(plugin: Plugin, error: BaseException, strict: bool) -> Plugin:
-    """The plugin as broken by ``error``, whatever it is: other plugins are not affected."""
+    """The plugin with ``error`` as its failure; other plugins are not affected."""
     why = str(error) if isinstance(error, PluginError) else cause(error)
     if strict:
         raise PluginError(f"plugin {plugin} is broken: {why}") from error
@@ -186,7 +186,7 @@ def all_hooks() -> tuple[str, ...]:
 
 
 def _api(module: Any, announced: Announcement) -> tuple[int, int] | None:
-    """The plugin API the plugin says it was made for; one of a newer major is refused."""
+    """The plugin API that the plugin states; a newer major version is refused."""
     stated = getattr(module, "PLUGIN_API", None)
     if stated is None:
         return None
@@ -210,7 +210,7 @@ def _api(module: Any, announced: Announcement) -> tuple[int, int] | None:
 def _hooks_of(
     module: Any, manager: pluggy.PluginManager, api: tuple[int, int] | None
 ) -> list[tuple[str, Callable[..., Any]]]:
-    """(hook, function) of everything the plugin marks, each checked against the hook's spec."""
+    """(hook, function) of every marked function, checked against the hook's specification."""
     found = []
     for attribute in dir(module):
         options = manager.parse_hookimpl_opts(module, attribute)
@@ -252,7 +252,7 @@ def _check_arguments(hook: str, function: Callable[..., Any]) -> None:
 
 
 def _unmarked(module: Any) -> Iterator[str]:
-    """Functions named like a registering hook that nobody will call."""
+    """Notes on functions named like a registering hook but not marked."""
     for name in _registering():
         function = vars(module).get(name) if hasattr(module, "__dict__") else None
         if (
@@ -264,7 +264,7 @@ def _unmarked(module: Any) -> Iterator[str]:
 
 
 def _with_components(plugin: Plugin, hooks: Iterable[tuple[str, Callable[..., Any]]]) -> Plugin:
-    """The plugin with all that its registering hooks return."""
+    """The plugin with the components that its registering hooks return."""
     components: dict[tuple[str, str], Component] = {}
     presets: dict[str, str] = {}
     kinds = {kind.hook: kind for kind in KINDS.values()}
@@ -315,7 +315,7 @@ def _checked_location(name: str, value: Any) -> str:
 def _refuse_repetition(
     plugin: Plugin, earlier: Iterable[Plugin], manager: pluggy.PluginManager, module: Any
 ) -> None:
-    """One module is one plugin, and one distribution means one thing by a name."""
+    """Refuse a module announced twice, and a name supplied twice by a distribution."""
     if manager.is_registered(module):
         raise PluginError(f"{plugin.module} is announced already, as {manager.get_name(module)}")
     mine = {(component.kind, component.name) for component in plugin.components}
@@ -336,6 +336,6 @@ def _register(module: Any, manager: pluggy.PluginManager, name: str) -> None:
     try:
         manager.register(module, name)
     except Exception:
-        if manager.is_registered(module):  # pluggy 1.6 stops half-way: take it back
+        if manager.is_registered(module):  # pluggy 1.6 leaves it half registered
             manager.unregister(module)
         raise

@@ -1,13 +1,12 @@
-"""References: code named in a config without a package around it, to try an idea.
+"""References: components in a config by file or module, without a plugin.
 
     ./my.py:MinSNR       a class in a file, found from the folder of the config that names it
     /home/me/my.py:MinSNR
     pkg.module:MinSNR    a class in anything that Python can import
 
 The class must be defined in the file or module that is named: imported names and functions are
-refused. A file must stand alone: its folder is not put on the import path. Entry points are for
-sharing; references are for trying. Whether a reference may be followed is decided before
-(elbowroom.registry.trust).
+refused. A file must be self-contained: its folder is not put on the import path. Trust in
+references is checked before (elbowroom.registry.trust).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .trust import refuse_if_forbidden
 
 
 def is_reference(name: str) -> bool:
-    """Whether a component's name in a config points at code instead of at a registered name."""
+    """Whether a component's name in a config refers to code instead of a registered name."""
     return ":" in name or name.endswith(".py")
 
 
@@ -94,7 +93,7 @@ def _in_module(kind: str, text: str) -> Component:
 
 
 class FileSource(importlib.abc.SourceLoader):
-    """Runs the very bytes that were hashed, and leaves no bytecode behind."""
+    """Executes the bytes that were hashed; writes no bytecode."""
 
     def __init__(self, path: Path, source: bytes) -> None:
         self._path, self._source = str(path), source
@@ -136,16 +135,16 @@ def _class(module: ModuleType, name: str, who: str) -> type[Any]:
         if isinstance(value, type) and value.__module__ == module.__name__
     ]
     place = getattr(module, "__file__", None) or module.__name__
-    said = f"{who}: {place} defines no class {name!r}{did_you_mean(name, classes)}"
+    message = f"{who}: {place} defines no class {name!r}{did_you_mean(name, classes)}"
     if isinstance(found, type):
-        said += f"; it imports it: write {found.__module__}:{name}"
+        message += f"; it imports it: write {found.__module__}:{name}"
     if module.__name__ == "__main__":
-        said += "; only the script that defines it can load it"
-    raise PluginError(f"{said}; its classes: {', '.join(classes) or 'none'}")
+        message += "; only the script that defines it can load it"
+    raise PluginError(f"{message}; its classes: {', '.join(classes) or 'none'}")
 
 
 def owner_of(module: ModuleType) -> Owner:
-    """The distribution whose list of files has this module, and the file itself with its hash."""
+    """The distribution that contains a module, and the module's file with its hash."""
     if getattr(module, "__file__", None) is None:  # built in, or only a namespace
         return Owner(path=module.__name__)
     path = Path(str(module.__file__))
@@ -173,10 +172,7 @@ def _of_file(path: Path) -> Owner:
 
 
 def lasting_name(made: Any) -> str:
-    """As :func:`name_of`, and a module that is in no package by its file, which any program finds.
-
-    That of the program itself cannot be found by others, and keeps its name.
-    """
+    """As :func:`name_of`, but by file for a module outside packages, except ``__main__``."""
     module = sys.modules[made.__module__]
     file, package = getattr(module, "__file__", None), getattr(module, "__package__", None)
     if module.__name__ == "__main__" or package or not file or owner_of(module).distribution:
@@ -185,7 +181,7 @@ def lasting_name(made: Any) -> str:
 
 
 def name_of(cls: type[Any]) -> str:
-    """The reference that leads to a class: ``package.module:Class`` or ``/a/file.py:Class``."""
+    """The reference to a class: ``package.module:Class`` or ``/a/file.py:Class``."""
     module = sys.modules.get(cls.__module__)
     loader = getattr(getattr(module, "__spec__", None), "loader", None)
     if isinstance(loader, FileSource):

@@ -1,4 +1,4 @@
-"""Who supplied an object: the name and the owner of a component that was built, for errors."""
+"""The name and supplier of a built component, for messages."""
 
 from __future__ import annotations
 

@@ -2,16 +2,16 @@
 
     checkpoints/step-000001000/
         model.safetensors        parameters and buffers
-        ema.safetensors          averaged parameters and the same buffers: a model of its own
+        ema.safetensors          averaged parameters and the same buffers
         ema-0.999.safetensors    the same of another decay, where the run keeps several
         optimiser.safetensors    "exp_avg.<parameter>" and so on
         window.safetensors       sums since the last logging step
         state.json               step, config, provenance, ...: see elbowroom.runs.state
 
 A checkpoint is written into a folder of another name, forced to disk, and then renamed: a folder
-called ``step-N`` is whole, whenever the process was killed. What disks and copies do to it later is
-noticed: the state file when checkpoints are looked for, every other file when it is read.
-Randomness needs no state: it is keyed by the step.
+called ``step-N`` is complete even if the process was killed. Later damage is detected: of the state
+file when checkpoints are listed, of every other file when it is read. Random numbers need no state,
+since they are keyed by the step.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Checkpoint:
 
     path: Path
     state: State
-    checked: bool = False  # were its files compared with their digests already?
+    checked: bool = False  # whether its files were compared with their digests
 
     @property
     def step(self) -> int:
-        """How many updates it has behind it."""
+        """Number of updates made."""
         return self.state.step
 
     @property
@@ -64,7 +64,7 @@ class Checkpoint:
         return None if value is None or not math.isfinite(value) else float(value)
 
     def has(self, part: str) -> bool:
-        """Was this part written? Of a model that was saved outside of training only weights are."""
+        """Whether this part was written; ``elbowroom.save`` writes only weights."""
         return f"{part}.safetensors" in self.state.files
 
     def read(self, part: str) -> dict[str, Tensor]:
@@ -74,10 +74,7 @@ class Checkpoint:
         return read_tensors(self.path / f"{part}.safetensors")
 
     def damage(self, *parts: str) -> str:
-        """What is not as it was written, in these parts or in all; nothing: all is well.
-
-        One that was written before digests were is believed.
-        """
+        """The first damage of these parts, or of all; an empty text if there is none."""
         wanted = {f"{part}.safetensors" for part in parts}
         for name, digest in self.state.sha256.items():
             try:
@@ -90,7 +87,7 @@ class Checkpoint:
 
 @attrs.frozen
 class Unusable:
-    """A folder that is called a checkpoint and cannot be used as one."""
+    """A checkpoint folder that cannot be used."""
 
     path: Path
     reason: str
@@ -104,7 +101,7 @@ class Unusable:
 
 
 def find_checkpoints(folder: Path) -> tuple[list[Checkpoint], list[Unusable]]:
-    """The complete checkpoints in ``folder``, by step, and those that are not."""
+    """The complete checkpoints in ``folder``, by step, and the unusable ones."""
     found: list[Checkpoint] = []
     broken: list[Unusable] = []
     try:
@@ -119,7 +116,7 @@ def find_checkpoints(folder: Path) -> tuple[list[Checkpoint], list[Unusable]]:
 
 
 def checkpoints(folder: Path) -> list[Checkpoint]:
-    """The complete checkpoints in ``folder``, by step. What is incomplete is left aside."""
+    """The complete checkpoints in ``folder``, by step; a warning for each other one."""
     found, broken = find_checkpoints(folder)
     for one in broken:
         warnings.warn(str(one), stacklevel=2)
@@ -127,9 +124,9 @@ def checkpoints(folder: Path) -> list[Checkpoint]:
 
 
 def undamaged(found: Sequence[Checkpoint], *parts: str) -> Iterator[Checkpoint]:
-    """Those whose files, or these parts of them, have the bytes that were written, in order.
+    """Yield the checkpoints whose files (or these parts) are undamaged; warn of the others.
 
-    The others are left aside with a warning. Files are read as far as one goes on asking.
+    Files are read lazily.
     """
     for one in found:
         if harm := one.damage(*parts):
@@ -144,7 +141,7 @@ def best(found: Iterable[Checkpoint]) -> Checkpoint | None:
 
 
 def best_first(found: Iterable[Checkpoint]) -> list[Checkpoint]:
-    """By validation bits/dim; the later the better where there is none."""
+    """Sorted by validation bits/dim, then by step, latest first, if not evaluated."""
     return sorted(found, key=_merit)
 
 
@@ -153,7 +150,7 @@ def _merit(one: Checkpoint) -> tuple[float, int]:
 
 
 def _opened(path: Path) -> Checkpoint | Unusable:
-    """What its state file says, or why the checkpoint cannot be used."""
+    """The checkpoint in a folder, or why it cannot be used."""
     try:
         state = State.read(path)
         reason = _wrong(path, state)
@@ -163,7 +160,7 @@ def _opened(path: Path) -> Checkpoint | Unusable:
 
 
 def _wrong(path: Path, state: State) -> str:
-    """In what a folder differs from its state; nothing: all is well."""
+    """How a folder differs from its state; an empty text if it does not."""
     if path.name != _name(state.step):
         return f"its folder says another step than its state, {state.step}"
     for name, size in state.files.items():
@@ -182,7 +179,7 @@ def _name(step: int) -> str:
 
 
 def write_checkpoint(folder: Path, parts: Mapping[str, Mapping[str, Tensor]], state: State) -> Path:
-    """Write whole CPU tensors and a state as the checkpoint of its step: all or nothing."""
+    """Write CPU tensors and a state as the checkpoint of its step, atomically."""
     final = folder / _name(state.step)
     if final.exists() and _is_good(final):
         return final  # a run replays exactly: the same step is the same state
@@ -208,7 +205,7 @@ def _is_good(path: Path) -> bool:
 
 
 def prune(folder: Path, keep: int, milestones: Collection[int] = ()) -> list[Path]:
-    """Delete all but the last ``keep``, the best and the milestones; what is gone."""
+    """Delete all but the last ``keep``, the best and the milestones; return the deleted paths."""
     found = find_checkpoints(folder)[0]
     kept = {c.path for c in found[-keep:]} | {c.path for c in found if c.step in milestones}
     if champion := best(found):
@@ -223,7 +220,7 @@ def prune(folder: Path, keep: int, milestones: Collection[int] = ()) -> list[Pat
 
 
 def clean(folder: Path) -> None:
-    """Remove what killed processes left half-written or half-deleted."""
+    """Remove incomplete folders of killed processes."""
     remove_leftovers(folder, ".step-*")
     remove_leftovers(folder, ".room-*")
 
@@ -243,15 +240,15 @@ def cannot_write(path: Path, error: Exception, size: int | None = None) -> str:
 
 
 def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
-    """A safetensors file that others may read as they may any other file of the run."""
+    """Write a safetensors file with the mode of a new file."""
     file.touch()
-    mode = file.stat().st_mode  # safetensors makes a file of its own, for its owner alone
+    mode = file.stat().st_mode  # safetensors creates a file readable by its owner only
     save_file({name: t.contiguous() for name, t in tensors.items()}, file)
     file.chmod(mode)
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
-    """A safetensors file; anything else is refused unread."""
+    """The tensors of a safetensors file."""
     try:
         with safe_open(file, framework="pt") as opened:
             return {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  # no dict
@@ -305,12 +302,12 @@ def assign(target: Tensor, value: Tensor) -> None:
 
 
 def ema_part(decay: float) -> str:
-    """The part that holds a further average of a run."""
+    """The part of a checkpoint with a further average."""
     return f"ema-{decay}"
 
 
 def load_weights(model: nn.Module, checkpoint: Checkpoint, part: str = "ema") -> None:
-    """Give ``model`` the weights of a checkpoint: the averaged ones (``ema``) or ``model``."""
+    """Load the weights of a checkpoint into ``model``: averaged (``ema``) or not (``model``)."""
     restore(named_tensors(model), checkpoint.read(part), str(checkpoint.path / part))
 
 

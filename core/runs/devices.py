@@ -1,4 +1,4 @@
-"""Where to compute: the device that is asked for, or what there is."""
+"""The device to compute on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..errors import ConfigError
 def resolve_device(
     device: torch.device | str | None = None, default_index: int = 0
 ) -> torch.device:
-    """A device that is there: a GPU if there is one, else the CPU, unless ``device`` says which.
+    """An available device: ``device``, or a GPU if available, else the CPU.
 
-    A kind of accelerator without a number is the one with ``default_index``.
+    An accelerator type without an index gets ``default_index``.
     """
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -36,7 +36,7 @@ def resolve_device(
 
 
 def check_device(device: str | None) -> None:
-    """A device of another machine must at least have a name that torch knows."""
+    """Raise unless torch has devices of this name; it may be missing on this machine."""
     if device is not None:
         _named(device)
 
@@ -46,12 +46,12 @@ def _named(device: torch.device | str) -> torch.device:
         return torch.device(device)
     except (RuntimeError, TypeError, ValueError):
         raise ConfigError(
-            f"device {device!r}: torch knows none of this name; say cpu, cuda or cuda:N"
+            f"device {device!r} is not a torch device. Use cpu, cuda or cuda:N."
         ) from None
 
 
 def use_device(device: torch.device) -> AbstractContextManager[None]:
-    """Makes a device the current one: kernels that libraries bring along are launched there."""
+    """Make a device the current one."""
     return torch.accelerator.device_index(None if device.type == "cpu" else device.index)
 
 

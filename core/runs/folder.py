@@ -1,12 +1,12 @@
 """The folder of a run.
 
     RUN/
-      config.yaml        every choice of the run, resolved
+      config.yaml        the resolved config
       provenance.json    who supplied each component, and the versions of what ran
       log.jsonl          one line of measurements for each logging step and each evaluation
       checkpoints/       see elbowroom.runs.checkpoint
-      saved.json         that there were checkpoints: none can get lost without being missed
-      fault/             what reproduces a non-finite loss, if there was one
+      saved.json         records that there were checkpoints, so that their loss is detected
+      fault/             reproduces a non-finite loss, if there was one
 
 Loading a run reads these files as text and tensors. Code that its config names is refused unless
 the user names or trusts it (elbowroom.registry.trust).
@@ -47,7 +47,7 @@ _CONFIG = "config.yaml"
 
 @attrs.frozen
 class RunFolder:
-    """Where a run keeps what it writes."""
+    """The folder of a run."""
 
     path: Path
 
@@ -61,7 +61,7 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Is there a run? Its config is written last."""
+        """Whether there is a run. Its config is written last."""
         return (self.path / _CONFIG).is_file()
 
     @classmethod
@@ -75,7 +75,7 @@ class RunFolder:
         return folder
 
     def check_free(self) -> None:
-        """May a new run begin here? Nothing is written."""
+        """Raise unless a new run may be created here. Nothing is written."""
         if self.exists:
             found = find_checkpoints(self.checkpoints)[0]
             step = found[-1].step if found else 0
@@ -141,9 +141,9 @@ class RunFolder:
             return {}  # a run copied without it can still be tried
 
     def requirements(self) -> list[str]:
-        """What must be installed to use the run, as lines of a requirements.txt; files as remarks.
+        """The packages of the run as lines of a requirements.txt, and files as comments.
 
-        Read from its provenance alone: nothing of it need be installed here.
+        Read from its provenance: nothing of it needs to be installed.
         """
         owners = self._owners().values()
         packages = {f"{own.distribution}=={own.version}" for own in owners if own.distribution}
@@ -151,11 +151,11 @@ class RunFolder:
         return [*sorted(packages), *sorted(files)]
 
     def recorded(self, config: Config) -> bool:
-        """Is its provenance that of ``config``, whatever the versions?"""
+        """Whether its provenance is that of ``config``, except for versions."""
         return code_of(self._owners()) == code_of(suppliers(config))
 
     def rewrite(self, config: Config) -> None:
-        """Keep a config that differs in what may change: the next sitting begins with it."""
+        """Replace the config, for the next session."""
         with readable_disk_errors(self.path):
             if not self.recorded(config):
                 text = json.dumps(provenance(config), indent=1)
@@ -171,13 +171,13 @@ class RunFolder:
         """The checkpoint with the lowest EMA bits/dim on the validation split."""
         return best(checkpoints(self.checkpoints))
 
-    # -- where it goes on
+    # -- resuming
 
     def start(self) -> Checkpoint | None:
-        """The checkpoint a run goes on from, every byte of it compared; None: its beginning.
+        """The checkpoint to resume from, its files verified; None: step 0.
 
-        The last that is good: one that is damaged is left aside with a warning. Where there were
-        checkpoints and none can be used, the run is refused rather than begun anew over them.
+        It is the last undamaged one; a warning is given for each damaged one. A run that had
+        checkpoints of which none can be used is refused.
         """
         LogFile(self.log).refuse_broken_lines()
         found, broken = find_checkpoints(self.checkpoints)
@@ -206,14 +206,14 @@ class RunFolder:
         return None
 
     def at(self, step: int) -> Checkpoint:
-        """The checkpoint of a step that was chosen, and thereby compared, before."""
+        """The checkpoint of a step, whose files were verified before."""
         chosen = [one for one in find_checkpoints(self.checkpoints)[0] if one.step == step]
         if not chosen:
             raise RunError(f"{self.checkpoints} has no checkpoint of step {step} any more")
         return attrs.evolve(chosen[0], checked=True)
 
     def restart(self) -> None:
-        """Make a run without a good checkpoint one that has not saved yet; keep what there is."""
+        """Move unusable checkpoints aside, so that the run starts at step 0."""
         if good := next(undamaged(find_checkpoints(self.checkpoints)[0][::-1]), None):
             raise RunError(
                 f"{self.path} has a good checkpoint, of step {good.step}: leave --restart out to "
@@ -229,7 +229,7 @@ class RunFolder:
         return self.path / "saved.json"
 
     def record_first_checkpoint(self, step: int) -> None:
-        """Leave word, once, that there is a checkpoint: from now on its loss would be one."""
+        """Record, once, that there is a checkpoint."""
         if not self._saved.exists():
             with readable_disk_errors(self.path):
                 replace_file(self._saved, json.dumps({"first": step}).encode())
@@ -237,17 +237,17 @@ class RunFolder:
     # -- the log
 
     def rows(self) -> list[dict[str, Any]]:
-        """What was logged; a line that cannot be read is left out with a warning."""
+        """The rows of the log; a warning for each line that cannot be read."""
         return LogFile(self.log).rows()
 
     def append(self, row: Mapping[str, Any]) -> bytes:
-        """One line of the log; what was written."""
+        """Append a line to the log; return its bytes."""
         return LogFile(self.log).append(row)
 
     def rewind(self, step: int, recorded: Mapping[str, Any] | None = None) -> None:
-        """Make the folder that of a run at ``step``: what was logged later will be logged again.
+        """Remove what was logged after ``step`` and incomplete checkpoints.
 
-        ``recorded`` is what a checkpoint of this step says of the log.
+        ``recorded`` is the log's digest in the checkpoint of this step.
         """
         LogFile(self.log).rewind(step, recorded)
         with readable_disk_errors(self.path):
@@ -255,7 +255,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self, patience: float = 0.0) -> Iterator[None]:
-        """One process at a time; the lock goes with the process, however it ends."""
+        """Hold the lock of the run; it is released when the process ends."""
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(locked(self.path, "training", patience))
@@ -275,5 +275,5 @@ def _unused(path: Path) -> Path:
 
 
 def _ours(name: str) -> bool:
-    """Is it what a run leaves that was killed before it became one?"""
+    """Whether a killed process may have left this file before the run existed."""
     return name in ("provenance.json", LOCK) or (name.startswith(".") and ".partial-" in name)

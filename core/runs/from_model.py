@@ -1,7 +1,7 @@
-"""Making a run out of a model that was not trained by elbowroom: a loop of one's own, another tool.
+"""Write a model that was not trained by elbowroom as a run.
 
-The run has the model's weights as its only checkpoint, and the config it was assembled from. It is
-read back before it gets its name, so what is there can be loaded.
+The run has the model's weights as its only checkpoint, and its config. It is loaded once before it
+gets its name.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .state import State
 
 
 def save_run(model: Diffusion, parts: Parts, out: str | PathLike[str], step: int = 0) -> Path:
-    """Write ``model`` as a run in the new folder ``out``; ``step``: how many updates it has seen.
+    """Write ``model`` as a run in the new folder ``out``, at ``step`` updates.
 
-    Weights and averaged weights are the same, and an optimiser's state there is none: whoever goes
-    on with the run begins with a new one.
+    Weights and averaged weights are the same. There is no optimiser state: resumed training starts
+    with a new one.
     """
     folder, config = Path(out), parts.config
     check_importable(config)
@@ -47,7 +47,7 @@ def save_run(model: Diffusion, parts: Parts, out: str | PathLike[str], step: int
 
 
 def _read_back(run: Path) -> None:
-    """Refuse what could not be loaded: other options give a network with other weights."""
+    """Raise unless the run can be loaded, e.g. because its options give another network."""
     try:
         load_run(run, device="cpu", trust=True)  # it was written here
     except ElbowroomError as error:

@@ -37,7 +37,7 @@ class Loaded:
     """A run's model with its weights."""
 
     model: Diffusion
-    parts: Parts  # what it was assembled from; data files are not looked for
+    parts: Parts  # without data files
     folder: RunFolder
     checkpoint: Checkpoint
 
@@ -51,12 +51,16 @@ def load_run(
     *,
     trust: bool = False,
 ) -> Loaded:
-    """The model of a run, in evaluation mode: ``checkpoint`` is "best", "last" or a step.
+    """Load the model of a run, in evaluation mode.
 
-    "best" is the one with the lowest validation bits/dim, or the last where none was evaluated.
-    Of several averages ``train.ema`` among the ``overrides`` chooses one.
-    Without a ``device`` it goes to a GPU if there is one.
-    Code that the run names, and that no override names, is executed only with ``trust``.
+    Args:
+        run: The run's folder.
+        overrides: Changes to its config; ``train.ema`` chooses one of several averages.
+        checkpoint: ``"best"`` (lowest validation bits/dim, or the last if not evaluated),
+            ``"last"`` or a step.
+        weights: ``"ema"`` or ``"model"``.
+        device: Default: a GPU if available.
+        trust: Execute code that the run names and no override names.
     """
     there = resolve_device(device)
     folder = RunFolder.open(run)
@@ -76,7 +80,7 @@ def load_run(
 
 
 def check_ema(run: str | PathLike[str], overrides: Iterable[str], trust: bool = False) -> None:
-    """Refuse an average that a run does not keep, before anything is done with others."""
+    """Raise unless the run keeps the average that the overrides choose."""
     folder = RunFolder.open(run)
     with trusting(trust):
         config = folder.config(overrides)
@@ -93,15 +97,15 @@ def _same(now: ComponentSpec | None, recorded: Any) -> bool:
 
 def _average(config: Config, own: Mapping[str, Any]) -> str:
     """The part of a checkpoint with the requested average, of those that the run keeps."""
-    asked, train = config.train.ema, own.get("train") or {}
-    ema, also = train.get("ema", asked), train.get("ema_also", ())
-    if asked == ema:
+    ema_decay, train = config.train.ema, own.get("train") or {}
+    ema, also = train.get("ema", ema_decay), train.get("ema_also", ())
+    if ema_decay == ema:
         return "ema"
-    if asked in also:
-        return ema_part(asked)
+    if ema_decay in also:
+        return ema_part(ema_decay)
     there = ", ".join(map(str, (ema, *also)))
     raise ConfigError(
-        f"train.ema={asked}: the run keeps no such average; choose of {there} "
+        f"train.ema={ema_decay}: the run keeps no such average; choose of {there} "
         "(train.ema_also has a run keep several)"
     )
 
@@ -125,7 +129,7 @@ def _config(folder: RunFolder, overrides: Any) -> Config:
 
 
 def of_run(parts: Parts, run: Path) -> Parts:
-    """The parts of a run, with its own grid where the sampler's is made from what a run has."""
+    """The parts of a run, with the sampler's grid for this run."""
     sampler = parts.sampler
     if sampler is not None and (grid := sampler.grid.of_run(run)) is not sampler.grid:
         sampler = attrs.evolve(sampler, grid=grid)
@@ -135,7 +139,7 @@ def of_run(parts: Parts, run: Path) -> Parts:
 def _trained_ends(
     folder: RunFolder, own: Mapping[str, Any], config: Config
 ) -> tuple[float, float] | None:
-    """Between which levels a run was trained; None where ``config`` has the same schedule."""
+    """The range of log-SNR of a run's training; None if ``config`` has the same schedule."""
     recorded = own.get("schedule") or config.process.build().natural_schedule
     if _same(config.schedule, recorded):
         return None
@@ -143,7 +147,7 @@ def _trained_ends(
 
 
 def _recorded_spec(checkpoint: Checkpoint) -> DataSpec | None:
-    """The form of the data a run was trained on, if it wrote it down."""
+    """The form of the data a run was trained on, if recorded."""
     if checkpoint.state.data is None:
         return None
     try:

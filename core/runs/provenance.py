@@ -1,4 +1,4 @@
-"""Who supplied each component of a run, and the versions of what ran."""
+"""Provenance of a run: the supplier of each component, and versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERSIONS = ("elbowroom", "torch", "numpy", "safetensors")
 
 
 def provenance(config: Config) -> dict[str, Any]:
-    """Who supplied each component, by its path in the config, and the versions of what runs."""
+    """The supplier of each component, by its path in the config, and versions."""
     return {
         "components": {path: owner.record() for path, owner in suppliers(config).items()},
         "versions": {"python": platform.python_version()}
@@ -36,7 +36,7 @@ def code_overrides(config: Config) -> tuple[str, ...]:
 
 
 def suppliers(config: Config) -> dict[str, Owner]:
-    """Path of a component in the config -> who supplied it."""
+    """Path of a component in the config -> its supplier."""
     return {spec.path: spec.component.owner for spec in _specs(config) if spec.component}
 
 
@@ -57,7 +57,7 @@ def defined_in_script(config: Config) -> list[ComponentSpec]:
 
 
 def code_of(owners: Mapping[str, Owner]) -> dict[str, Any]:
-    """The same, without versions: package, file and its hash."""
+    """The suppliers without versions: package, file and its hash."""
     return {key: (own.distribution, own.path, own.sha256) for key, own in owners.items()}
 
 

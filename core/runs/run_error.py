@@ -1,4 +1,4 @@
-"""What is said of a run folder that cannot be used as asked, or written to."""
+"""Errors of run folders."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..errors import ElbowroomError
 
 
 class RunError(ElbowroomError):
-    """A run folder that cannot be used as asked."""
+    """A run folder that cannot be used or written."""
 
 
 @contextmanager
 def readable_disk_errors(path: Path) -> Iterator[None]:
-    """Whatever the disk says is told in a sentence."""
+    """Turn an OSError into a one-line RunError."""
     try:
         yield
     except OSError as error:

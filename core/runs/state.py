@@ -1,7 +1,6 @@
-"""The state of a checkpoint: everything in it that is no tensor, kept as ``state.json``.
+"""The state of a checkpoint: everything but tensors, in ``state.json``.
 
-It is sealed: a digest of all the rest is written with it. What a key may hold is checked when the
-file is read, so whoever has a :class:`State` has one that can be used.
+The file has a digest of its content, and every value is checked when it is read.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def _if_known(fits: Callable[[Any], bool]) -> Any:
 
 @attrs.frozen(kw_only=True)
 class State:
-    """What a checkpoint says about itself; None: it says nothing about that."""
+    """The state of a checkpoint; None: not recorded."""
 
     format: int = FORMAT
     data: Mapping[str, Any] | None = _if_known(_maps())  # the form of the data
@@ -60,7 +59,7 @@ class State:
     validation: Mapping[str, float | None] | None = _if_known(
         _maps(lambda value: value is None or is_number(value))
     )
-    seconds: float | None = _if_known(is_number)  # of training, over all sittings
+    seconds: float | None = _if_known(is_number)  # of training, over all sessions
     log: Mapping[str, Any] | None = _if_known(_maps())  # how long it was, and its digest
     step: int = attrs.field(default=0, validator=_fits(is_count))  # updates made
     files: Mapping[str, int] = attrs.field(factory=dict, validator=_fits(_maps(is_count)))  # bytes

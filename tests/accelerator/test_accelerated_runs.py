@@ -178,7 +178,7 @@ ASKING = [load_run, sample_run, evaluate_run, api.load, api.sample, api.evaluate
 @pytest.mark.parametrize("ask", ASKING)
 def test_a_device_that_is_not_there_is_refused_by_all(runs, ask):
     """In one sentence."""
-    with pytest.raises(ConfigError, match=r"^device 'gpu': torch knows none"):
+    with pytest.raises(ConfigError, match=r"^device 'gpu' is not a torch device"):
         ask(runs["masked"], device="gpu")
 
 
