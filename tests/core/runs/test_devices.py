@@ -28,6 +28,6 @@ def test_a_device_without_a_number_is_the_rank_s_own(monkeypatch):
 def test_a_device_that_is_not_there_is_refused_in_one_sentence(wrong, monkeypatch):
     """Which names the device."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ConfigError, match=f"^device '{wrong}': ") as caught:
+    with pytest.raises(ConfigError, match=f"^device '{wrong}'") as caught:
         resolve_device(wrong)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 120
