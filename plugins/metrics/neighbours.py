@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Display, Measurement, Metric, Split, Subject
+from elbowroom import Display, IncompatibleError, Measurement, Metric, Split, Subject
 from torch import Tensor
 
 from .kept import of_real_data
@@ -46,6 +46,8 @@ class Neighbours(Metric):
     _least: float = attrs.field(init=False, default=math.inf, repr=False)
 
     def prepare(self, subject: Subject) -> None:
+        if subject.data.spec.parts:
+            raise IncompatibleError("neighbours: the data are a table; nearest is its metric")
         self._train = Train(
             subject.data.split("train"), subject.data.spec.levels, subject.batch_size
         )

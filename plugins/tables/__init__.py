@@ -16,6 +16,17 @@ def datasets() -> Mapping[str, str]:
 
 
 @hookimpl
+def metrics() -> Mapping[str, str]:
+    """Name -> class, loaded when an evaluation names it or its data are a table."""
+    return {
+        "table-controls": f"{_HERE}.metrics:Controls",
+        "c2st": f"{_HERE}.metrics:C2ST",
+        "utility": f"{_HERE}.metrics:Utility",
+        "nearest": f"{_HERE}.metrics:Nearest",
+    }
+
+
+@hookimpl
 def presets() -> dict[str, str]:
     """Configs shipped as package data."""
     return {name: f"{_HERE}:presets/{name}.yaml" for name in ("table", "adult", "magic")}
