@@ -76,6 +76,8 @@ class Measuring:
             built = {name: metric for name, metric in built.items() if name in self.only}
         for k, (name, metric) in enumerate(built.items()):
             self.progress(f"preparing {name}", k, len(built))
+            if not self.protocol.metrics and not metric.suits(self.subject.data.spec):
+                continue
             try:
                 metric.prepare(self.subject)
             except IncompatibleError as error:

@@ -32,7 +32,7 @@ import attrs
 
 if TYPE_CHECKING:
     import torch
-    from elbowroom import Dataset, Diffusion
+    from elbowroom import Dataset, DataSpec, Diffusion
     from torch import Tensor
 
 _T = TypeVar("_T")
@@ -118,6 +118,10 @@ class Metric(ABC):
     Of this class alone: what derives from it is not usual because of that."""
     display: ClassVar[Mapping[str, Display]] = {}
     """Measurement name -> how it is shown; others always, under their own name."""
+
+    def suits(self, data: DataSpec) -> bool:
+        """Whether an evaluation that names no metrics uses this one for such data."""
+        return True
 
     def prepare(self, subject: Subject) -> None:  # noqa: B027  # most need nothing
         """Look at what will be evaluated; raise an ElbowroomError if it cannot be."""

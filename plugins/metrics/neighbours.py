@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import attrs
 import torch
-from elbowroom import Display, IncompatibleError, Measurement, Metric, Split, Subject
+from elbowroom import DataSpec, Display, Measurement, Metric, Split, Subject
 from torch import Tensor
 
 from .kept import of_real_data
@@ -45,9 +45,10 @@ class Neighbours(Metric):
     _sums: Tensor = attrs.field(init=False, repr=False)  # count, distances, squares, copied
     _least: float = attrs.field(init=False, default=math.inf, repr=False)
 
+    def suits(self, data: DataSpec) -> bool:
+        return not data.parts  # tables have ``nearest``
+
     def prepare(self, subject: Subject) -> None:
-        if subject.data.spec.parts:
-            raise IncompatibleError("neighbours: the data are a table; nearest is its metric")
         self._train = Train(
             subject.data.split("train"), subject.data.spec.levels, subject.batch_size
         )

@@ -65,7 +65,7 @@ def _examples(data: DataSpec, x: Any) -> Tensor:
     if not len(x):
         raise ElbowroomError("given: there are no examples in it")
     check_examples(x, data)
-    check_range(x, data.levels)
+    check_range(x, data.counts())
     return x.long()
 
 

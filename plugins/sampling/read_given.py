@@ -13,6 +13,7 @@ from elbowroom.contracts import SPLITS
 from torch import Tensor
 
 from .given import GivenExamples, encode_text
+from .rows import encode_rows
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")
@@ -42,7 +43,7 @@ def read_given(
         path = Path(source)
         if not path.is_file():
             raise ElbowroomError(f"--given {source}: no such file, and not one of {SPLITS}")
-        x = _read_file(path, data, dataset)
+        x, labels = _read_file(path, data)
     if path_is_image(keep):
         given = GivenExamples.of(data, x, _read_mask(Path(keep), data), real=real)
     else:
@@ -58,20 +59,17 @@ def path_is_image(name: str) -> bool:
     return Path(name).suffix.lower() in _IMAGES
 
 
-def _read_file(path: Path, data: DataSpec, dataset: Callable[[], Dataset]) -> Tensor:
+def _read_file(path: Path, data: DataSpec) -> tuple[Tensor, Tensor | None]:
     suffix = path.suffix.lower()
     if suffix in _IMAGES:
-        return _image(path, data)
+        return _image(path, data), None
     if suffix == ".npz":
-        return _array(path)
+        return _array(path), None
     if suffix == ".txt":
-        return _text(path, data)
-    if suffix in {".csv", ".parquet"}:
-        table: Any = dataset()
-        if not hasattr(table, "encode_rows"):
-            raise ElbowroomError(f"--given {path}: the model's data are not a table")
-        rows: Tensor = table.encode_rows(path)
-        return rows
+        return _text(path, data), None
+    if suffix == ".csv":
+        rows = encode_rows(path, data)
+        return rows.x, rows.labels
     known = ", ".join((*_IMAGES, ".npz", ".txt", ".csv"))
     raise ElbowroomError(f"--given {path}: unknown file type {suffix!r}; use {known}")
 

@@ -152,7 +152,8 @@ def _not_a_formula(cell: str) -> str:
 class EncodedRows:
     """Rows of a file as a model's integers."""
 
-    x: Tensor  # [B, N] int64; 0 at the positions of columns that the file does not have
+    x: Tensor  # [B, N] int64; -1 where the file has no such column, or an empty cell in a column
+    # that is never missing
     labels: Tensor | None  # [B], where the data have a label column and the file has it
     columns: Mapping[str, slice]  # columns of the file -> their positions
 
@@ -186,7 +187,7 @@ def encode_rows(
     columns = list(zip(*rows, strict=True))
     if not columns:
         raise ElbowroomError(f"{file} has no rows below its column names")
-    x, labels = torch.zeros(len(columns[0]), data.dims, dtype=torch.int64), None
+    x, labels = torch.full((len(columns[0]), data.dims), -1), None
     for name, cells in zip(names, columns, strict=True):
         part = parts[name]
         if part.stop > part.start:
@@ -199,14 +200,14 @@ def encode_rows(
 
 
 def _code(part: Part, cell: str, missing: Sequence[str]) -> int:
-    """The integer of a cell; one that the model cannot know is refused with the nearest."""
+    """The integer of a cell, -1 of one to complete; what training had not is refused."""
     values = part.values or ()
     cell = cell[1:] if cell[:1] == "'" and cell not in values else cell  # as ``as_csv`` wrote it
     cell = "" if cell in missing and cell not in values else cell
     if cell in values:
         return values.index(cell)
     if cell == "":
-        raise ElbowroomError(f"column {part.name!r}: a cell is missing, and none was in training")
+        return -1
     value = number(cell)
     if value is not None and part.bins is not None:
         code = int(bin_codes(np.array([value]), part.bins)[0])

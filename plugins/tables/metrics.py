@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 import torch
-from elbowroom import Display, IncompatibleError, Measurement, Metric, Subject
+from elbowroom import DataSpec, Display, IncompatibleError, Measurement, Metric, Subject
 from elbowroom.errors import did_you_mean
 from elbowroom.plugins.sampling.rows import number
 from numpy.typing import NDArray
@@ -142,6 +142,9 @@ class RowMetric(Metric):
 
     _rows: TableRows = attrs.field(init=False, repr=False)
     _seen: list[Tensor] = attrs.field(init=False, factory=list, repr=False)
+
+    def suits(self, data: DataSpec) -> bool:
+        return bool(data.parts)
 
     def prepare(self, subject: Subject) -> None:
         self._rows, self._seen = TableRows.of(subject, type(self).__name__.lower()), []
@@ -337,6 +340,9 @@ class Controls(Metric):
     }
 
     _rows: TableRows = attrs.field(init=False, repr=False)
+
+    def suits(self, data: DataSpec) -> bool:
+        return bool(data.parts)
 
     def prepare(self, subject: Subject) -> None:
         self._rows = TableRows.of(subject, "table-controls")
