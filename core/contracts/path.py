@@ -36,6 +36,9 @@ class Path(ABC):
     own_times: ClassVar[bool] = False
     """Whether positions draw uniform times of their own, in the place of those of the objective."""
 
+    meaning: ClassVar[str] = ""
+    """What the objective with w = 1 bounds along the path; empty: -log p(x)."""
+
     @abstractmethod
     def __call__(
         self, t: Tensor, noise: Noise, shape: Sequence[int]

@@ -228,4 +228,6 @@ def remark(parts: Parts) -> Remark:
     found = certify(parts.weighting, parts.schedule, parts.process, steps)
     words = found.verdict if found.slack is None else f"{found.verdict}; {found.slack.words}"
     style = "green" if found.is_bound else "red"
+    path = parts.config.objective.path.build()
+    words += f". Along the path: {path.meaning}" if path.meaning else ""
     return Remark("certificate", f"the objective is {words}", found.record(), style)

@@ -22,7 +22,7 @@ evaluated by differences on a grid.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 import torch
@@ -36,7 +36,7 @@ from .certificate import Certificate, certify, midpoints
 class PartsCertificate:
     """What the objective of several parts bounds."""
 
-    clock: Literal["shared", "independent"]
+    clock: str  # shared or independent
     parts: Mapping[str, Certificate]
     shares: Mapping[str, float]  # of each part's weight that is in the bound
 
@@ -88,7 +88,7 @@ def certify_parts(
     weightings: Mapping[str, Weighting],
     schedule: Schedule,
     process: Process,
-    clock: Literal["shared", "independent"] = "shared",
+    clock: str = "shared",
     balance: Mapping[str, float] | None = None,
 ) -> PartsCertificate:
     """Return what the objective with a weighting for each part bounds.

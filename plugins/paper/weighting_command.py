@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from .certificate import Certificate
+    from .parts import PartsCertificate
     from .slack import Slack
 
 _USUAL = "0.01,0.1,0.25,0.5,0.75,0.9,0.99"
@@ -53,10 +54,24 @@ def weighting(
     project: Annotated[
         bool, typer.Option("--project", help="Also show the nearest weighting that is a bound.")
     ] = False,
+    part: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SPEC",
+            help="A further part of the data with its weighting, and its factor as in "
+            "label=0.5*elbo. May be repeated.",
+        ),
+    ] = None,
+    clock: Annotated[
+        str,
+        typer.Option(metavar="CLOCK", help="Times of the parts: shared or independent."),
+    ] = "shared",
     trust: Trust = False,
     json: JSON = False,
 ) -> None:
     """Show a weighting's values and whether it is a variational bound.
+
+    With --part it also shows what an objective of several parts bounds.
 
     Example: elbowroom weighting edm --process masked --schedule '{name: cosine, eps: 0}' --project
     """
@@ -101,6 +116,7 @@ def weighting(
     if run is not None and slack is not None:
         slack = _slack(made, made_schedule, made_process, run, steps)
     why = _why_no_schedule(spec, views[""]) if given == "log_snr" else None
+    several = _several(made, part, clock, made_schedule, made_process) if part else None
 
     if plot is not None:
         from .figures import weighting_figure
@@ -118,13 +134,41 @@ def weighting(
     if json:
         names = {key: one.given or {"name": one.name} for key, one in specs.items()}
         record = _record(names, level, views, certificates, slack, why)
+        if several is not None:
+            record["parts"] = several.record()
         print_json({**record, "in_words": describe_weighting(made, made_schedule, made_process)})
         return
     _print(specs, level, views, certificates, slack, why)
     for sentence in describe_weighting(made, made_schedule, made_process):
         console().print(sentence, markup=False)
+    if several is not None:
+        console().print(f"All parts, {clock} time: {several.verdict}.", markup=False)
     if plot is not None:
         console().print(f"drawn in {plot}", markup=False)
+
+
+def _several(
+    first: Weighting, given: list[str], clock: str, schedule: Any, process: Any
+) -> PartsCertificate:
+    """The certificate of SPEC, called ``this``, and the parts of --part."""
+    from elbowroom import ConfigError, named_component
+    from elbowroom.config import parse_spec
+
+    from .parts import certify_parts
+
+    if clock not in ("shared", "independent"):
+        raise ConfigError(f"--clock {clock}: use shared or independent")
+    weightings, balance = {"this": first}, {}
+    for one in given:
+        name, equals, text = one.partition("=")
+        factor, times, rest = text.partition("*")
+        if not equals or not name or not text:
+            raise ConfigError(f"--part {one}: write NAME=SPEC, as in label=elbo")
+        if times:
+            balance[name] = _numbers("--part", factor)[0]
+            text = rest
+        weightings[name] = named_component("weighting", parse_spec(text), path="--part").build()
+    return certify_parts(weightings, schedule, process, clock, balance)
 
 
 class _View:

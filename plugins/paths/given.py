@@ -11,6 +11,7 @@ share u, with u uniform on [0, 1] for each example.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import attrs
 import torch
@@ -24,6 +25,8 @@ _share = attrs.validators.and_(attrs.validators.ge(0.0), attrs.validators.le(1.0
 @attrs.frozen
 class GivenPath(Path):
     """Random positions are given, so that the network learns completion."""
+
+    meaning: ClassVar[str] = "the mean over random masks of bounds on -log p(rest | given)"
 
     probability: float = attrs.field(default=0.75, validator=_share)
 

@@ -27,6 +27,7 @@ class Independent(Path):
     """Every position has a uniform time of its own."""
 
     own_times: ClassVar[bool] = True
+    meaning: ClassVar[str] = "a sum over positions of bounds on -log p(x_n | the others with noise)"
 
     def __call__(self, t: Tensor, noise: Noise, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
         times = (t.view(-1, *(1,) * len(shape)) + noise.uniform("own time", tuple(shape))) % 1

@@ -13,6 +13,7 @@ from elbowroom.plugins.weightings.paper import EDM, Sigmoid
 from hypothesis import given, strategies as st
 
 from tests.core.objective.test_paths import TABLE, cost_at, nodes
+from tests.helpers.command import elbowroom
 
 PROCESS, SCHEDULE = Masked().bind(DataSpec((3,), 3)), Linear(eps=1e-4)
 
@@ -98,3 +99,17 @@ def test_wrong_parts(parts, balance, message):
     """In one sentence."""
     with pytest.raises(er.ElbowroomError, match=message):
         certify_parts(parts, SCHEDULE, PROCESS, balance=balance)
+
+
+def test_the_command_shows_what_several_parts_bound():
+    """With a factor, as JSON, and with a message for wrong input."""
+    ran = elbowroom("weighting", "sigmoid", "--part", "label=2*elbo", "--clock", "independent")
+    assert ran.code == 0 and "any balance between the parts" in " ".join(ran.out.split())
+    ran = elbowroom("weighting", "sigmoid", "--part", "label=2*sigmoid", "--json")
+    assert ran.json["parts"]["shares"]["label"] == pytest.approx(0.5)
+    for wrong, message in (
+        (["--part", "label"], "NAME=SPEC"),
+        (["--part", "a=elbo", "--clock", "x"], "shared or independent"),
+    ):
+        ran = elbowroom("weighting", "sigmoid", *wrong)
+        assert ran.code != 0 and message in " ".join(ran.err.split())
