@@ -7,7 +7,7 @@ from elbowroom import Components, hookimpl
 
 @hookimpl
 def denoisers() -> Components:
-    """Networks for images, and for sequences too (`dit`)."""
+    """Networks for images (both) and sequences (`dit`)."""
     return {
         "uvit": "elbowroom.plugins.denoisers.uvit:UViT",
         "dit": "elbowroom.plugins.denoisers.dit:DiT",

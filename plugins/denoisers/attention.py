@@ -1,17 +1,15 @@
-"""Attention: softmax(q k^T / sqrt(D)) v, by whichever kernel serves.
+"""Attention kernels: softmax(q k^T / sqrt(D)) v.
 
-One call for all kernels: q, k, v are [B, N, H, D] and so is the answer; nothing here has
-parameters, so checkpoints do not know which kernel made them.
+q, k, v and the output are [B, N, H, D]. Kernels have no parameters, so checkpoints do not depend on
+them.
 
-- ``sdpa``      ``torch.nn.functional.scaled_dot_product_attention``, which wants [B, H, N, D].
-- ``xformers``  ``xformers.ops.memory_efficient_attention``, which wants [B, N, H, D]. It has
-                kernels for CUDA and ROCm only; an explicit choice that cannot work is refused when
-                the network is built.
-- ``auto``      xformers where it can serve the tensors at hand, else SDPA; the log says once
-                which, and why.
+- ``sdpa``      ``torch.nn.functional.scaled_dot_product_attention``.
+- ``xformers``  ``xformers.ops.memory_efficient_attention``, for CUDA and ROCm only; an error when
+                the network is built if it is not available.
+- ``auto``      xformers where it supports the tensors, else SDPA; the choice is logged once.
 
-Dropout here is of the attention's weights. The flash kernel of SDPA on the CPU refuses it and a
-path four times slower takes over, so it is a choice of its own beside a network's other dropout.
+Dropout is that of the attention's weights. SDPA's flash kernel on the CPU does not support it and
+falls back to one four times slower, so it is separate from a network's other dropout.
 """
 
 from __future__ import annotations
@@ -35,15 +33,15 @@ Kernel = Callable[..., Tensor]
 
 
 class Attention(ABC):
-    """How softmax(q k^T / sqrt(D)) v is computed."""
+    """A kernel for softmax(q k^T / sqrt(D)) v."""
 
     @abstractmethod
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> Tensor:
-        """[B, N, H, D] each, of one dtype; ``dropout`` is 0 outside training."""
+        """[B, N, H, D] for q, k, v of that shape and one dtype."""
 
 
 class Sdpa(Attention):
-    """PyTorch's own kernels, on every device."""
+    """PyTorch's kernels, on every device."""
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # [B, H, N, D]
@@ -51,7 +49,7 @@ class Sdpa(Attention):
 
 
 class Xformers(Attention):
-    """xformers' memory-efficient kernels; ``kernel`` is loaded on first use."""
+    """xformers' memory-efficient kernel, loaded on first use."""
 
     def __init__(self, kernel: Kernel | None = None) -> None:
         self.kernel = kernel
@@ -61,14 +59,14 @@ class Xformers(Attention):
             if q.device.type != "cuda":
                 raise ConfigError(
                     f"attention: xformers has kernels for CUDA and ROCm devices only, and the "
-                    f"network runs on {q.device.type}; choose 'auto' or 'sdpa'"
+                    f"network runs on {q.device.type}. Use 'auto' or 'sdpa'."
                 )
             self.kernel = load_kernel()
         return self.kernel(q, k, v, p=dropout, scale=q.shape[-1] ** -0.5)
 
 
 class Auto(Attention):
-    """xformers where it can serve, else SDPA; decided once for each kind of tensor."""
+    """xformers where it is supported, else SDPA; chosen once per device, dtype and head width."""
 
     def __init__(self, load: Callable[[], Kernel] | None = None) -> None:
         self.load = load or load_kernel
@@ -85,54 +83,56 @@ class Auto(Attention):
     def _choose(self, q: Tensor, k: Tensor, v: Tensor) -> Attention:
         try:
             candidate = Xformers(self.load())
-            with torch.no_grad():  # a try-out on one sample: does any kernel take such tensors?
+            with torch.no_grad():  # try one sample
                 candidate(q[:1], k[:1], v[:1])
         except (ImportError, ConfigError, NotImplementedError, ValueError, RuntimeError) as cause:
             reason = str(cause).strip().splitlines()
-            _say(f"attention uses sdpa: xformers cannot serve ({reason[0] if reason else cause!r})")
+            _log_once(f"attention uses sdpa: xformers failed ({reason[0] if reason else cause!r})")
             return Sdpa()
-        _say(f"attention uses xformers for {q.dtype} heads of {q.shape[-1]} on {q.device.type}")
+        _log_once(
+            f"attention uses xformers for {q.dtype} heads of {q.shape[-1]} on {q.device.type}"
+        )
         return candidate
 
 
 def load_kernel() -> Kernel:
-    """xformers' kernel. The only place in the project that imports xformers."""
+    """xformers' kernel."""
     try:
         from xformers.ops import memory_efficient_attention
     except ImportError as cause:
         raise ConfigError(
-            f"attention: xformers cannot be imported ({cause}); install elbowroom[xformers], or "
-            "choose 'auto' or 'sdpa'"
+            f"attention: xformers cannot be imported ({cause}). Install elbowroom[xformers], or "
+            "use 'auto' or 'sdpa'."
         ) from cause
     return cast("Kernel", memory_efficient_attention)
 
 
 def attention(choice: Choice) -> Attention:
-    """The attention a config names; an explicit ``xformers`` that cannot work is refused here."""
+    """The kernel named in a config; raises a ConfigError if ``xformers`` is not available."""
     if choice == "sdpa":
         return Sdpa()
     if choice == "auto":
         if importlib.util.find_spec("xformers") is None:
             if torch.cuda.is_available():
-                _say("attention uses sdpa: xformers is not installed")
+                _log_once("attention uses sdpa: xformers is not installed")
             return Sdpa()
         return Auto()
     if choice != "xformers":
-        raise ConfigError(f"attention: {choice!r} is none of 'auto', 'sdpa', 'xformers'")
+        raise ConfigError(f"attention: {choice!r} is not one of 'auto', 'sdpa', 'xformers'")
     if importlib.util.find_spec("xformers") is None:
         raise ConfigError(
-            "attention: xformers is not installed; install elbowroom[xformers], or choose 'auto' "
-            "or 'sdpa'"
+            "attention: xformers is not installed. Install elbowroom[xformers], or use 'auto' or "
+            "'sdpa'."
         )
     if not torch.cuda.is_available():
         raise ConfigError(
-            "attention: xformers has kernels for CUDA and ROCm devices only, and torch finds none "
-            "on this machine; choose 'auto' or 'sdpa'"
+            "attention: xformers has kernels for CUDA and ROCm devices only, and torch finds none. "
+            "Use 'auto' or 'sdpa'."
         )
     return Xformers(load_kernel())
 
 
 @cache
-def _say(message: str) -> None:
-    """Log once in a process: ``train`` and ``explain`` show it, other commands need not."""
+def _log_once(message: str) -> None:
+    """Log a message once per process."""
     log.debug(message)

@@ -1,13 +1,13 @@
-"""What a network is told besides z: the class, and the level where it needs it.
+"""The condition of a network: the class, and the level where it needs it.
 
     condition = class embedding [y]  +  MLP(features of lambda)
 
-Data without labels are data of one class: a single learnt vector takes the embedding's place. The
-last row of the embedding is "no label" where ``null_class`` asks for it (for guidance, Ho &
-Salimans 2021); the trainer puts that label, ``classes``, in place of some of the true ones.
+Data without labels have one class, i.e. one learned vector. With ``null_class`` the last row of the
+embedding means "no label" (for guidance, Ho & Salimans 2021); label dropout in training replaces
+some labels by it.
 
-The level enters by sines and cosines of lambda at frequencies from 1/32 to 8, which tell apart
-levels across [-20, 20] and to within a hundredth.
+The features of the level are sines and cosines of lambda at frequencies from 1/32 to 8, which
+distinguish levels across [-20, 20] to within a hundredth.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .layers import Embedding, Linear
 Time = Literal["auto", "yes", "no"]
 
 
-def told_level(time: Time, signature: Signature) -> bool:
-    """Is the network told lambda? ``auto`` is what the process needs."""
+def uses_level(time: Time, signature: Signature) -> bool:
+    """Whether lambda is an input of the network; ``auto``: if the process needs it."""
     if time not in ("auto", "yes", "no"):
-        raise ConfigError(f"time: {time!r} is none of 'auto', 'yes', 'no'")
+        raise ConfigError(f"time: {time!r} is not one of 'auto', 'yes', 'no'")
     return signature.needs_level if time == "auto" else time == "yes"
 
 
@@ -35,14 +35,13 @@ def labels(cond: Tensor | None, classes: int | None, null_class: bool, z: Tensor
     """[B] the rows of the class embedding for a batch of z."""
     if classes is None:
         if cond is not None:
-            raise ValueError("labels were given to a network of data without classes")
+            raise ValueError("labels were given to a network without classes")
         return torch.zeros(len(z), dtype=torch.int64, device=z.device)
     if cond is not None:
         return cond
     if not null_class:
         raise ElbowroomError(
-            f"a network of {classes} classes needs labels; only with 'null_class: true' can it do "
-            "without"
+            f"a network with {classes} classes needs labels unless it has 'null_class: true'"
         )
     return torch.full((len(z),), classes, device=z.device)
 
@@ -53,21 +52,21 @@ class Condition(nn.Module):
     def __init__(self, signature: Signature, width: int, time: Time, null_class: bool) -> None:
         super().__init__()
         if null_class and signature.classes is None:
-            raise ConfigError("null_class: true needs data with classes, and these have none")
+            raise ConfigError("null_class: true needs data with classes")
         self.classes, self.null_class = signature.classes, null_class
         self.label = Embedding((signature.classes or 1) + null_class, width)
-        self.level = LevelEmbedding(width) if told_level(time, signature) else None
+        self.level = LevelEmbedding(width) if uses_level(time, signature) else None
 
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
-        told: Tensor = self.label(labels(cond, self.classes, self.null_class, z))
+        label: Tensor = self.label(labels(cond, self.classes, self.null_class, z))
         if self.level is None:
-            return told
+            return label
         if log_snr is None:
-            raise ValueError("this network is told the level, and log_snr is None")
+            raise ValueError("this network needs the level, but log_snr is None")
         if log_snr.ndim > 1:  # levels per position: that of the noisiest
             log_snr = log_snr.flatten(1).amin(1)
         level: Tensor = self.level(log_snr)
-        return told + level
+        return label + level
 
 
 class LevelEmbedding(nn.Module):

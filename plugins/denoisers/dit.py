@@ -18,7 +18,15 @@ from .attention import Choice, attention as attention_of
 from .condition import Condition, Time
 from .layers import Linear
 from .positions import positions_of
-from .transformer import Mlp, Transformer, check_rates, check_sizes, heads_of, hidden_of, how_to_run
+from .transformer import (
+    Mlp,
+    Transformer,
+    block_runner,
+    check_rates,
+    check_sizes,
+    heads_of,
+    hidden_of,
+)
 from .values import LinearByPosition, Values, out_features, out_shape, patch_grid
 
 
@@ -28,14 +36,14 @@ class DiT(Denoiser):
     ``hidden`` is the MLP's width (by default 8/3 of ``width``), ``patch`` the side of a patch (by
     default 2 for images, 1 for sequences); ``embedding`` and ``condition`` are the widths of a
     token's and the condition's vectors (by default ``width``). ``positions`` are ``rope`` for text
-    and ``sincos`` for everything else, where a position has a meaning of its own (a pixel, a
-    column of a table). ``dropout`` applies to the outputs of attentions and MLPs,
+    and ``sincos`` for everything else, where each position has a meaning (a pixel, a column
+    of a table). ``dropout`` applies to the outputs of attentions and MLPs,
     ``attention_dropout`` to the attention's weights.
     """
 
     takes_level_per_position = True
     checkpoint_activations: bool = False
-    """Set by a run: keep only the blocks' inputs for the backward pass, and recompute the rest."""
+    """Set by a run: store only the blocks' inputs for the backward pass and recompute the rest."""
 
     def __init__(
         self,
@@ -96,12 +104,11 @@ class DiT(Denoiser):
 
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
         c = self.condition(z, log_snr, cond)  # [B, condition]
-        tokens = self.to_tokens(
-            self._into_patches(self.values(z, log_snr).to(c.dtype))
-        )  # [B, N, width]
-        run = how_to_run(self.checkpoint_activations)
-        said = self.head(self.transformer(tokens, c, run))  # [B, N, places * out]
-        return self._out_of_patches(said).reshape(len(z), *out_shape(self.signature))
+        values = self.values(z, log_snr).to(c.dtype)
+        tokens = self.to_tokens(self._into_patches(values))  # [B, N, width]
+        run = block_runner(self.checkpoint_activations)
+        out = self.head(self.transformer(tokens, c, run))  # [B, N, places * out]
+        return self._out_of_patches(out).reshape(len(z), *out_shape(self.signature))
 
     def _into_patches(self, x: Tensor) -> Tensor:
         """[B, *sides, F] -> [B, N, places * F]."""

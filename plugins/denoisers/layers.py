@@ -1,15 +1,15 @@
-"""Layers that start as the paper's do.
+"""Layers with the paper's initialisation.
 
-Weights are drawn from a normal cut off at two standard deviations, widened so that what is left
-has the standard deviation
+Weights are drawn from a normal truncated at two standard deviations, scaled to have the standard
+deviation
 
     gain / sqrt(fan_in),
 
-and ``gain = 0`` starts at zero: an output that is to say nothing at first. Biases start at zero;
-embeddings are normal with standard deviation 1 / sqrt(features).
+where ``gain = 0`` means zeros. Biases are zero at first; embeddings are normal with standard
+deviation 1 / sqrt(features).
 
-Every layer can be started again by ``reset_parameters()``, so a network built on the meta device
-is brought to life by ``network.to_empty(device=...)`` and that call on each of its modules.
+Every layer has ``reset_parameters()``, so a network built on the meta device is initialised by
+``network.to_empty(device=...)`` and that call on each of its modules.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import torch
 from torch import nn
 
 CUT = 0.87962566103423978
-"""The standard deviation of a standard normal cut off at -2 and 2."""
+"""The standard deviation of a standard normal truncated at -2 and 2."""
 
 
-def start_normal_(weight: torch.Tensor, std: float) -> None:
-    """Fill with the cut normal of this standard deviation, or with zeros."""
+def init_normal_(weight: torch.Tensor, std: float) -> None:
+    """Fill with the truncated normal of this standard deviation, or with zeros."""
     if std == 0:
         nn.init.zeros_(weight)
     else:
@@ -33,7 +33,7 @@ def start_normal_(weight: torch.Tensor, std: float) -> None:
 
 
 class Linear(nn.Linear):
-    """``nn.Linear`` with the start of the module's text."""
+    """``nn.Linear`` with this module's initialisation."""
 
     def __init__(
         self, in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0
@@ -42,14 +42,14 @@ class Linear(nn.Linear):
         super().__init__(in_features, out_features, bias=bias)
 
     def reset_parameters(self) -> None:
-        """Start again."""
-        start_normal_(self.weight, self.gain / math.sqrt(self.in_features))
+        """Initialise."""
+        init_normal_(self.weight, self.gain / math.sqrt(self.in_features))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
 
 class Conv2d(nn.Conv2d):
-    """A convolution that keeps the size, with the start of the module's text."""
+    """A convolution that keeps the size, with this module's initialisation."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel: int, *, gain: float = 1.0
@@ -58,15 +58,15 @@ class Conv2d(nn.Conv2d):
         super().__init__(in_channels, out_channels, kernel, padding=kernel // 2)
 
     def reset_parameters(self) -> None:
-        """Start again."""
-        start_normal_(self.weight, self.gain / math.sqrt(self.weight[0].numel()))
+        """Initialise."""
+        init_normal_(self.weight, self.gain / math.sqrt(self.weight[0].numel()))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
 
 class Embedding(nn.Embedding):
-    """``nn.Embedding`` with the start of the module's text."""
+    """``nn.Embedding`` with this module's initialisation."""
 
     def reset_parameters(self) -> None:
-        """Start again."""
+        """Initialise."""
         nn.init.normal_(self.weight, std=1 / math.sqrt(self.embedding_dim))

@@ -1,12 +1,12 @@
-"""Where a token stands: fixed sines added to it, or rotations of its queries and keys.
+"""Positions of tokens: fixed sines added to them, or rotations of their queries and keys.
 
-Both turn a coordinate p into angles p * w_i, w_i = 10000^(-i / n) for i = 0 .. n-1, and share the
+Both map a coordinate p to angles p * w_i, w_i = 10000^(-i / n) for i = 0 .. n-1, and share the
 dimensions evenly between the axes of the grid, the last axis (columns) first.
 
 - ``sincos`` adds [sin, cos] of the angles to the token (Vaswani et al. 2017; Dosovitskiy et al.
   2021 in two dimensions).
-- ``rope`` turns each pair of neighbouring dimensions of q and k by its angle (Su et al. 2021; Lu
-  et al. 2024 in two dimensions), so that their product depends on the distance alone.
+- ``rope`` rotates each pair of neighbouring dimensions of q and k by its angle (Su et al. 2021; Lu
+  et al. 2024 in two dimensions), so that their product depends on the distance only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 
 def angles(grid: tuple[int, ...], count: int, device: torch.device) -> tuple[Tensor, ...]:
-    """For each axis, the last first: [N, count] the angles of all N places of the grid."""
+    """For each axis, the last first: [N, count] the angles of all N positions of the grid."""
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     rates = 10000.0 ** (-torch.arange(count, dtype=exact, device=device) / count)
     places = [torch.arange(side, dtype=exact, device=device) for side in grid]
@@ -28,23 +28,23 @@ def angles(grid: tuple[int, ...], count: int, device: torch.device) -> tuple[Ten
 
 
 class Positions(nn.Module):
-    """What marks the places of ``grid``; tokens are ``width`` wide, heads ``head``."""
+    """Positions on ``grid`` for tokens of ``width`` and heads of width ``head``."""
 
     def __init__(self, grid: tuple[int, ...], width: int, head: int) -> None:
         super().__init__()
         self.grid, self.width, self.head = grid, width, head
 
     def add(self, tokens: Tensor) -> Tensor:
-        """Tokens [B, N, width], marked (default: as they are)."""
+        """Tokens [B, N, width] with their positions added (default: unchanged)."""
         return tokens
 
     def rotation(self, device: torch.device) -> Tensor | None:
-        """[N, head / 2] complex: what turns q and k (default: nothing does)."""
+        """[N, head / 2] complex factors of q and k (default: none)."""
         return None
 
 
 class SinCos(Positions):
-    """A fixed table, added to the tokens. It is a buffer, not a parameter."""
+    """A fixed table, added to the tokens."""
 
     table: Tensor
 
@@ -69,7 +69,7 @@ class SinCos(Positions):
 
 
 class Rope(Positions):
-    """Rotations, computed once in a forward pass for all blocks; nothing is stored."""
+    """Rotations, computed once in a forward pass for all blocks."""
 
     def __init__(self, grid: tuple[int, ...], width: int, head: int) -> None:
         super().__init__(grid, width, head)
@@ -85,7 +85,7 @@ class Rope(Positions):
 
 
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
-    """Turn the neighbouring pairs of x [B, N, K, H, D] by ``rotation`` [N, D / 2]."""
+    """Rotate the neighbouring pairs of x [B, N, K, H, D] by ``rotation`` [N, D / 2]."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))  # there are no complex bfloat16
     pairs = torch.view_as_complex(wide.view(*x.shape[:-1], -1, 2))  # [B, N, K, H, D / 2]
     return torch.view_as_real(pairs * rotation[:, None, None]).flatten(-2).to(x.dtype)
@@ -95,7 +95,7 @@ POSITIONS: dict[str, type[Positions]] = {"sincos": SinCos, "rope": Rope}
 
 
 def positions_of(name: str, grid: tuple[int, ...], width: int, heads: int) -> Positions:
-    """The positions a config names."""
+    """The positions named in a config."""
     if name not in POSITIONS:
-        raise ConfigError(f"positions: {name!r} is none of {', '.join(map(repr, POSITIONS))}")
+        raise ConfigError(f"positions: {name!r} is not one of {', '.join(map(repr, POSITIONS))}")
     return POSITIONS[name](grid, width, width // heads)

@@ -1,4 +1,4 @@
-"""The transformer of DiT (Peebles & Xie 2023), gated in its MLP.
+"""The transformer of DiT (Peebles & Xie 2023), with a gated MLP.
 
 One block, with shift, scale and gate from the condition c (adaLN-zero):
 
@@ -7,11 +7,11 @@ One block, with shift, scale and gate from the condition c (adaLN-zero):
 
 norm is a LayerNorm without parameters; mlp(x) = w2 (s(w1 x) * w3 x) without biases, s = sigmoid
 (``glu``) or SiLU (``swiglu``). The gates start at zero, so every block starts as the identity.
-In training, what attention and mlp say passes dropout with one mask for all tokens of a sample, as
-MD4 has it for its gated MLP.
+In training, the outputs of attention and mlp pass dropout with one mask for all tokens of a sample,
+as in MD4's gated MLP.
 
-For speed, what c says to all blocks comes out of one product at the start of the pass, q, k and v
-out of another, w1 and w3 out of a third; the parameters are those of separate matrices, stacked.
+For speed, the modulation of all blocks is one product at the start of the pass, q, k and v are
+another, w1 and w3 a third; the parameters are those of separate matrices, stacked.
 """
 
 from __future__ import annotations
@@ -32,42 +32,42 @@ from .positions import Positions, rotate
 
 Mlp = Literal["glu", "swiglu"]
 Run = Callable[..., Tensor]
-"""How a block is run: ``plainly``, or ``recomputing`` it in the backward pass to save memory."""
+"""Runs a block: ``plainly``, or ``recomputing`` it in the backward pass to save memory."""
 
 
 def plainly(block: nn.Module, *arguments: object) -> Tensor:
-    """Run a block and keep what its backward pass needs."""
+    """Run a block and store all activations."""
     out: Tensor = block(*arguments)
     return out
 
 
 def recomputing(block: nn.Module, *arguments: object) -> Tensor:
-    """Run a block and keep only its input."""
+    """Run a block and store only its input."""
     out: Tensor = checkpoint(block, *arguments, use_reentrant=False)
     return out
 
 
-def how_to_run(checkpoint_activations: bool) -> Run:
-    """The way a network runs its blocks, asked at each forward pass."""
+def block_runner(checkpoint_activations: bool) -> Run:
+    """The function that runs a network's blocks in a forward pass."""
     return recomputing if checkpoint_activations and torch.is_grad_enabled() else plainly
 
 
 def check_rates(**rates: float) -> None:
-    """Dropout rates lie in [0, 1)."""
+    """Raise a ConfigError for dropout rates outside [0, 1)."""
     for name, rate in rates.items():
         if not 0 <= rate < 1:
             raise ConfigError(f"{name}: {rate} is not in [0, 1)")
 
 
 def check_sizes(**sizes: int) -> None:
-    """Sizes are at least one."""
+    """Raise a ConfigError for sizes below one."""
     for name, size in sizes.items():
         if size < 1:
             raise ConfigError(f"{name}: {size} is not at least 1")
 
 
 def heads_of(width: int, heads: int | None) -> int:
-    """Default: heads of 64, 32, 16 or 8, the widest that makes at least two."""
+    """The number of heads; default: of width 64, 32, 16 or 8, the widest that gives two or more."""
     if heads is None:
         fitting = [width // head for head in (64, 32, 16, 8) if not width % head]
         heads = next((n for n in fitting if n > 1), 1)
@@ -106,7 +106,7 @@ def modulated(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
 
 
 class QKNorm(nn.Module):
-    """Queries and keys of length one up to a learnt scale for each dimension of a head."""
+    """Normalised queries and keys, with a learned scale for each dimension of a head."""
 
     def __init__(self, head: int) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class QKNorm(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start again."""
+        """Initialise."""
         nn.init.ones_(self.weight)
 
     def forward(self, qk: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ class QKNorm(nn.Module):
 
 
 class Block(nn.Module):
-    """One block of the module's text."""
+    """One transformer block."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         if mlp not in GATES:
-            raise ConfigError(f"mlp: {mlp!r} is none of {', '.join(map(repr, GATES))}")
+            raise ConfigError(f"mlp: {mlp!r} is not one of {', '.join(map(repr, GATES))}")
         self.heads, self.gate = heads, GATES[mlp]
         self.dropout, self.attention_dropout = dropout, attention_dropout
         self.attention = attention
@@ -152,10 +152,12 @@ class Block(nn.Module):
         self.w31 = Linear(width, 2 * hidden, bias=False, gain=gain)
         self.w2 = Linear(hidden, width, bias=False, gain=gain)
 
-    def forward(self, x: Tensor, told: Tensor, rotation: Tensor | None) -> Tensor:
-        """Tokens x [B, N, d], told [B, 6, d], rotation [N, D / 2]."""
-        shift1, scale1, gate1, shift2, scale2, gate2 = told.unsqueeze(2).unbind(1)  # [B, 1, d]
-        # Dropout of what the two parts say has one mask for all tokens: it may fall on the gates.
+    def forward(self, x: Tensor, modulation: Tensor, rotation: Tensor | None) -> Tensor:
+        """Tokens x [B, N, d], modulation [B, 6, d], rotation [N, D / 2]."""
+        shift1, scale1, gate1, shift2, scale2, gate2 = modulation.unsqueeze(2).unbind(
+            1
+        )  # [B, 1, d]
+        # Dropout has one mask for all tokens, so it is applied to the gates.
         gate1, gate2 = (F.dropout(gate, self.dropout, self.training) for gate in (gate1, gate2))
         x = torch.addcmul(x, gate1, self.attend(modulated(x, shift1, scale1), rotation))
         h = self.w2(self.gate(self.w31(modulated(x, shift2, scale2))))
@@ -216,9 +218,9 @@ class Transformer(nn.Module):
         )
 
     def forward(self, tokens: Tensor, condition: Tensor, run: Run) -> Tensor:
-        told: Tensor = self.told(F.silu(condition)).to(tokens.dtype)
-        told = told.view(len(tokens), -1, self.width)  # [B, 6 depth + 2, d]
-        *to_blocks, to_norm = told.split_with_sizes([6] * len(self.blocks) + [2], dim=1)
+        modulation: Tensor = self.told(F.silu(condition)).to(tokens.dtype)
+        modulation = modulation.view(len(tokens), -1, self.width)  # [B, 6 depth + 2, d]
+        *to_blocks, to_norm = modulation.split_with_sizes([6] * len(self.blocks) + [2], dim=1)
         rotation = self.positions.rotation(tokens.device)
         x = self.positions.add(tokens)
         for block, to_block in zip(self.blocks, to_blocks, strict=True):

@@ -2,11 +2,11 @@
 
     values -> conv -> n residual blocks -> DiT on patches -> n + 1 residual blocks -> norm -> conv
 
-The first convolution and the n blocks after it keep their outputs on a stack; each block on the
-way out takes the last of them beside its input. What the DiT says *replaces* its input: the way
-around it is the stack. Shi et al. 2024 (MD4) have this network; Shi & Titsias, whose table of
-hyperparameters the presets ``imagenet64-204m`` and ``imagenet64-324m`` follow, gate its MLPs and
-take the time away from it. The defaults here are a network for small images.
+The outputs of the first convolution and of the n blocks after it are the skip connections of the
+n + 1 last blocks, in reverse order. The DiT has no residual connection around it. This is the
+network of Shi et al. 2024 (MD4); Shi & Titsias, whose table of hyperparameters the presets
+``imagenet64-204m`` and ``imagenet64-324m`` follow, gate its MLPs and remove the time. The defaults
+are a network for small images.
 """
 
 from __future__ import annotations
@@ -23,7 +23,15 @@ from .condition import Condition, Time
 from .layers import Conv2d, Linear
 from .positions import positions_of
 from .residual import ResidualBlock, conditional_group_norm, groups_of
-from .transformer import Mlp, Transformer, check_rates, check_sizes, heads_of, hidden_of, how_to_run
+from .transformer import (
+    Mlp,
+    Transformer,
+    block_runner,
+    check_rates,
+    check_sizes,
+    heads_of,
+    hidden_of,
+)
 from .values import Values, out_features, out_shape, patch_grid
 
 
@@ -32,16 +40,16 @@ class UViT(Denoiser):
 
     ``width``, ``depth``, ``heads``, ``hidden``: of the transformer (``hidden`` of its MLP; by
     default 8/3 of the width). ``channels``, ``blocks``, ``groups``: of the residual part, with
-    ``blocks`` on the way in and one more on the way out, and ``groups`` of its norms (by default
-    32, or what of it divides ``channels``). ``embedding`` and ``condition``: how wide
-    a token's and the condition's vectors are (by default as ``channels``). ``dropout`` is that of
-    residual blocks and of what the transformer's attentions and MLPs say; ``attention_dropout``
-    that of the attention's weights.
+    ``blocks`` before the transformer and one more after it, and ``groups`` of its norms (by
+    default the greatest common divisor of 32 and ``channels``). ``embedding`` and ``condition``:
+    the widths of a token's and the condition's vectors (by default ``channels``). ``dropout``
+    applies to residual blocks and to the outputs of attentions and MLPs, ``attention_dropout`` to
+    the attention's weights.
     """
 
     takes_level_per_position = True
     checkpoint_activations: bool = False
-    """Set by a run: keep only the blocks' inputs for the backward pass, and recompute the rest."""
+    """Set by a run: store only the blocks' inputs for the backward pass and recompute the rest."""
 
     def __init__(
         self,
@@ -69,8 +77,7 @@ class UViT(Denoiser):
         super().__init__(signature)
         if len(signature.shape) != 3:
             raise IncompatibleError(
-                f"uvit is for images (H, W, C) and the data are of shape {signature.shape}; "
-                "'dit' serves sequences"
+                f"uvit needs images (H, W, C), not data of shape {signature.shape}. Use 'dit'."
             )
         embedding = channels if embedding is None else embedding
         condition = channels if condition is None else condition
@@ -117,27 +124,29 @@ class UViT(Denoiser):
             for _ in range(blocks + 1)
         )
         self.head = Conv2d(channels, out_features(signature), 3, gain=0)
-        self.told_widths = [b.told_width for b in (*self.way_in, *self.way_out)] + [2 * channels]
-        self.told = Linear(condition, sum(self.told_widths), gain=0)  # all norms at once
+        norms = [block.modulation_width for block in (*self.way_in, *self.way_out)]
+        self.modulation_widths = [*norms, 2 * channels]
+        self.told = Linear(condition, sum(self.modulation_widths), gain=0)  # of all norms
 
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
-        run = how_to_run(self.checkpoint_activations)
+        run = block_runner(self.checkpoint_activations)
         c = self.condition(z, log_snr, cond)  # [B, condition]
         values = self.values(z, log_snr).to(c.dtype)  # [B, H, W, C * E]
         h = self.stem(values.permute(0, 3, 1, 2).contiguous())  # [B, channels, H, W] from here on
-        told = self.told(c).to(h.dtype).split_with_sizes(self.told_widths, dim=1)
-        to_in, to_out, to_head = told[: len(self.way_in)], told[len(self.way_in) : -1], told[-1]
+        *to_blocks, to_head = (
+            self.told(c).to(h.dtype).split_with_sizes(self.modulation_widths, dim=1)
+        )
 
         stack = [h]
-        for block, to_block in zip(self.way_in, to_in, strict=True):
+        for block, to_block in zip(self.way_in, to_blocks, strict=False):
             h = run(block, h, to_block)
             stack.append(h)
         h = self._pixels(self.transformer(self._tokens(h), c, run))
-        for block, to_block in zip(self.way_out, to_out, strict=True):
+        for block, to_block in zip(self.way_out, to_blocks[len(self.way_in) :], strict=True):
             h = run(block, torch.cat([h, stack.pop()], dim=1), to_block)
         h = F.silu(conditional_group_norm(h, to_head, self.groups))
-        said: Tensor = self.head(h)  # [B, C * V, H, W]
-        return said.permute(0, 2, 3, 1).reshape(len(z), *out_shape(self.signature))
+        out: Tensor = self.head(h)  # [B, C * V, H, W]
+        return out.permute(0, 2, 3, 1).reshape(len(z), *out_shape(self.signature))
 
     def _tokens(self, h: Tensor) -> Tensor:
         """[B, channels, H, W] -> [B, N, width]: each patch through one matrix."""

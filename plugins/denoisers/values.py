@@ -1,7 +1,7 @@
-"""The two ends of a network, as its signature has them.
+"""The input and output layers of a network, by its signature.
 
-In: an element of z is one of ``in_states`` states, and a row of an embedding that all channels
-share; or a real number, and itself. Out: ``out_states`` logits for an element, or a number.
+In: an element of z is one of ``in_states`` states, embedded by a table shared by all channels, or
+a real number. Out: ``out_states`` logits per element, or one number.
 
 Where positions have their own numbers of values (``Signature.sizes``, the columns of a table), a
 value means something else at each of them: every position has its own embedding of its values and
@@ -16,7 +16,7 @@ import torch
 from elbowroom import IncompatibleError, Signature
 from torch import Tensor, nn
 
-from .layers import Embedding, start_normal_
+from .layers import Embedding, init_normal_
 
 _FREQUENCIES = 8  # of lambda, from 1/32 to 4 radians per unit
 
@@ -42,7 +42,7 @@ class Values(nn.Module):
     def forward(self, z: Tensor, log_snr: Tensor | None = None) -> Tensor:
         if z.shape[1:] != self.signature.shape:
             raise ValueError(
-                f"z is {list(z.shape)}; this network was built for [B, "
+                f"z has shape {list(z.shape)}, but the network was built for [B, "
                 f"{', '.join(map(str, self.signature.shape))}]"
             )
         values: Tensor = z.unsqueeze(-1) if self.embedding is None else self.embedding(z)
@@ -89,8 +89,8 @@ class NumberByPosition(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start again."""
-        start_normal_(self.weight, 1.0)
+        """Initialise."""
+        init_normal_(self.weight, 1.0)
         nn.init.zeros_(self.bias)
 
     def forward(self, z: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ class LinearByPosition(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start again."""
+        """Initialise."""
         nn.init.zeros_(self.weight)
         nn.init.zeros_(self.bias)
 
@@ -128,23 +128,23 @@ def level_features(z: Tensor, log_snr: Tensor | None) -> Tensor:
 
 
 def elements(signature: Signature) -> int:
-    """How many elements stand at one place: the channels of an image, one in a sequence."""
+    """The number of elements at one position: the channels of an image, one in a sequence."""
     return signature.shape[2] if len(signature.shape) == 3 else 1
 
 
 def out_features(signature: Signature) -> int:
-    """How many numbers the network says at one place."""
+    """The number of outputs at one position."""
     return elements(signature) * (signature.out_states or 1)
 
 
 def out_shape(signature: Signature) -> tuple[int, ...]:
-    """The shape of what the network says about one sample."""
+    """The shape of the output for one sample."""
     states = () if signature.out_states is None else (signature.out_states,)
     return signature.shape + states
 
 
 def patch_grid(name: str, signature: Signature, patch: int) -> tuple[int, ...]:
-    """The grid of patches, or an error that says which patches would do."""
+    """The number of patches along each axis."""
     sides = signature.shape[:2] if len(signature.shape) == 3 else signature.shape
     if patch < 1 or any(side % patch for side in sides):
         fitting = [p for p in range(1, min(sides) + 1) if not any(side % p for side in sides)]

@@ -1,4 +1,4 @@
-"""Gaussian diffusion, in every customary parametrisation."""
+"""Gaussian diffusion, with the usual parametrisations."""
 
 from __future__ import annotations
 

@@ -1,24 +1,22 @@
-"""The likelihood of an element's value, given its noisy one, on the V values data can have.
+"""The likelihood of an element's value given its noisy one, on the V values of the data.
 
     p(k | z) = N(z; a x_k, b^2) / sum_j N(z; a x_j, b^2),      x_k = (2k + 1)/V - 1
 
-With y = ((z/a + 1) V - 1)/2, the place of z among the values, c the value nearest to it, s = y - c
-and q = 2 SNR/V^2, all that does not depend on j drops out:
+With y = ((z/a + 1) V - 1)/2, the position of z among the values, c the value nearest to it,
+s = y - c and q = 2 SNR/V^2, all terms that do not depend on j cancel:
 
     log p(k | z) = e(k - c) - log sum_j exp e(j - c),          e(m) = -q m (m - 2s).
 
-The sum is over the n values around c alone, one after the other, so no tensor has an axis of
-values. Where c is inside |s| <= 1/2, and at either edge s points outwards, so for every j
-with |j - c| = m > w, e(j - c) <= -q m (m - 1) <= -q w (w + 1), while e(0) = 0. With all of
-c - w .. c + w in the sum, what is left out is less than V exp(-q w (w + 1)) of it, and w is the
-least with
+The sum is over the n values around c only, one after the other, so no tensor has an axis of values.
+Where c is inside |s| <= 1/2, and at either edge s points outwards, so for every j with |j - c| = m
+> w, e(j - c) <= -q m (m - 1) <= -q w (w + 1), while e(0) = 0. With all of c - w .. c + w in the
+sum, the omitted part is less than V exp(-q w (w + 1)) of it, and w is the smallest with
 
     w (w + 1) >= (log V + 53 log 2)/q:
 
-every log p is too large by at most 2^-53 nats. In noise w reaches V - 1, and nothing is left out.
+every log p is too large by at most 2^-53 nats. At high noise w reaches V - 1 and nothing
+is omitted.
 Where V differs between positions, the largest V gives n, and values j >= V are not in the sum.
-
-The mean of the values under p(. | z) is what one would guess if all were alike before z was seen.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ import math
 from elbowroom import Level
 from torch import Tensor
 
-_LEFT_OUT = 53 * math.log(2)  # half the spacing of float64 at 1
+_OMITTED = 53 * math.log(2)  # half the spacing of float64 at 1
 
 
 def log_probability(z: Tensor, k: Tensor, level: Level, values: Tensor | int) -> Tensor:
@@ -37,7 +35,7 @@ def log_probability(z: Tensor, k: Tensor, level: Level, values: Tensor | int) ->
     most = values if isinstance(values, int) else int(values.max())
     n = values_that_count(float(q.detach().min()), most)
     last = values - n if isinstance(values, int) else (values - n).clamp(min=0).double()
-    j = (c - n // 2).clamp_(min=0).clamp_(max=last)  # the first of them
+    j = (c - n // 2).clamp_(min=0).clamp_(max=last)  # the first value of the sum
     total = z.new_zeros((), dtype=s.dtype)
     for _ in range(n):
         term = _exponent(j - c, s, q).exp_()
@@ -55,8 +53,8 @@ def _place(z: Tensor, level: Level, values: Tensor | int) -> tuple[Tensor, Tenso
 
 
 def values_that_count(q: float, values: int) -> int:
-    """n = 2w + 1, or all of them."""
-    least = (math.log(values) + _LEFT_OUT) / q if q > 0 else math.inf  # of w (w + 1)
+    """n = 2w + 1, at most V."""
+    least = (math.log(values) + _OMITTED) / q if q > 0 else math.inf  # of w (w + 1)
     w = math.ceil(min(math.sqrt(least + 0.25) - 0.5, values - 1))
     return min(2 * w + 1, values)
 

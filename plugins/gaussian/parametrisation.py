@@ -1,13 +1,13 @@
-"""What a network for Gaussian diffusion is shown, and what its output means.
+"""Input and output parametrisations of a network for Gaussian diffusion.
 
-With a = sqrt(share), b = sqrt(1 - share), z = a x + b eps, one lambda serves them all:
+With a = sqrt(share), b = sqrt(1 - share), z = a x + b eps, for every one:
 
-    eps    output is the noise                      sees z
-    x      output is the data                       sees z
-    v      output is a eps - b x                    sees z           (Salimans & Ho 2022)
-    flow   output is eps - x                        sees z/(a + b)   (Lipman et al. 2022)
-    edm    x = c_skip y + c_out output, y = z/a     sees c_in y      (Karras et al. 2022)
-    levels x = mean of q(k | z) ~ e^output_k N(z; a x_k, b^2)        sees z
+    eps    output is the noise                      input z
+    x      output is the data                       input z
+    v      output is a eps - b x                    input z          (Salimans & Ho 2022)
+    flow   output is eps - x                        input z/(a + b)  (Lipman et al. 2022)
+    edm    x = c_skip y + c_out output, y = z/a     input c_in y     (Karras et al. 2022)
+    levels x = mean of q(k | z) ~ e^output_k N(z; a x_k, b^2)        input z
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import torch
 from elbowroom import Level, RealPrediction, draw_categorical
 from torch import Tensor
 
-_AT_ONCE = 2**24  # logits read together where no gradient is asked for
+_AT_ONCE = 2**24  # logits computed together where no gradient is needed
 
 
 class Parametrisation(ABC):
-    """How a network and a Gaussian process talk to each other."""
+    """The network's input, and the meaning of its output."""
 
     def network_input(self, z: Tensor, level: Level) -> Tensor:
-        """What the network sees."""
+        """The network's input for z (default: z)."""
         return z
 
     @abstractmethod
     def read(self, output: Tensor, z: Tensor, level: Level) -> RealPrediction:
-        """What it says."""
+        """The prediction for the network's output."""
 
 
 class PredictNoise(Parametrisation):
@@ -92,10 +92,10 @@ class PredictEDM(Parametrisation):
 
 @attrs.frozen(eq=False)
 class PredictLevels(Parametrisation):
-    """The output is a logit for each of the V values data can have.
+    """The output is a logit for each of the V values of the data.
 
-    What z itself says of its element is known in closed form, and multiplied in; the network says
-    only what the other elements tell. So x_hat is right near the data, where every other
+    The likelihood of z given its own element is known in closed form and multiplied in; the network
+    predicts only from the other elements. So x_hat is accurate at low noise, where every other
     parametrisation must learn to round to the nearest value.
     """
 
@@ -108,7 +108,7 @@ class PredictLevels(Parametrisation):
             return RealPrediction(z, level, given_x=self._mean(output, z, a, b2))
 
         def in_parts(of: Callable[..., Tensor], *given: Tensor) -> Tensor:
-            """What is not kept need not be large."""
+            """Evaluate in parts of the batch, to bound memory."""
             at_once = max(1, _AT_ONCE // max(1, output[:1].numel()))
             parts = zip(*(whole.split(at_once) for whole in given), strict=True)
             return torch.cat([of(*part) for part in parts])
@@ -120,7 +120,7 @@ class PredictLevels(Parametrisation):
         return RealPrediction(z, level, given_x=mean, draw=draw)
 
     def _mean(self, output: Tensor, z: Tensor, a: Tensor, b2: Tensor) -> Tensor:
-        """[B, *D] the mean of q(k | z), a the signal's share and b2 the noise's."""
+        """[B, *D] the mean of q(k | z), with the shares a of the signal and b2 of the noise."""
         p, values = self._logits(output, z, a, b2).softmax(-1), self.values.to(output)
         mean = p @ values if values.ndim == 1 else (p * values).sum(-1)
         return mean.to(z.dtype)

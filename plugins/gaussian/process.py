@@ -12,12 +12,12 @@ b_0^2) (``discretised.py``), so that its bits are comparable with those of a dis
 same integers. Any other variance convention is a change of z by a factor known from lambda; the
 parametrisations do it.
 
-Where the path ends. Neighbouring values lie 2/V apart, the noise at lambda is e^(-lambda/2) beside
-them, so how well a value can be read depends on V e^(-lambda/2) alone: an inner one costs 0.005 bit
-at lambda = 2 log V + 2.350. The natural schedule begins there. Beyond it there is nothing to learn
-about the data, only to round, and a network pays dearly for rounding badly.
+Ends of the schedule. Neighbouring values lie 2/V apart and the noise relative to the signal is
+e^(-lambda/2), so the reconstruction of a value depends on V e^(-lambda/2) only: an inner one costs
+0.005 bit at lambda = 2 log V + 2.350. The natural schedule begins there. Beyond it nothing about
+the data is left to learn except rounding, and bad rounding is expensive.
 
-A sample is x_hat at the end of its path, not z there, which still has noise.
+A sample is x_hat at the end of its trajectory; z there still has noise.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ from .parametrisation import (
 )
 
 LEGIBLE = 2.350
-"""lambda - 2 log V at which a value between others is read for 0.005 bit."""
+"""lambda - 2 log V at which the reconstruction of an inner value costs 0.005 bit."""
 _MUCH = 0.5  # bits/dim
-_FURTHEST = 80.0  # beyond it the smaller part is nothing in float32
+_FURTHEST = 80.0  # beyond it the smaller share underflows in float32
 
 
 @attrs.frozen
 class Gaussian(Process):
-    """Data drowns in Gaussian noise. ``predict`` says what the network is asked for."""
+    """Gaussian noise added to scaled data. ``predict`` is the parametrisation."""
 
     traits: ClassVar[frozenset[str]] = frozenset({"real"})
     natural_schedule: ClassVar[str] = "vp-cosine"
@@ -75,7 +75,7 @@ class Gaussian(Process):
 
     @property
     def parametrisation(self) -> Parametrisation:
-        """The object behind ``predict``."""
+        """The object named by ``predict``."""
         made: dict[str, Callable[[], Parametrisation]] = {
             "eps": PredictNoise,
             "x": PredictData,
@@ -91,9 +91,8 @@ class Gaussian(Process):
         if not bool((ends.abs() <= _FURTHEST).all()):
             first, last = float(ends[0].max()), float(ends[-1].min())
             raise IncompatibleError(
-                f"schedule: {schedule} runs from a log-SNR of {first:g} to {last:g}, and a "
-                f"Gaussian process needs both ends within ±{_FURTHEST:g}, so that there is some "
-                "noise at the data and some signal in the noise: set schedule.eps to 0.001, say"
+                f"schedule: {schedule} has log-SNRs from {first:g} to {last:g}; a Gaussian process "
+                f"needs both within ±{_FURTHEST:g}. Set e.g. schedule.eps=0.001."
             )
 
     def remarks(self, schedule: Schedule) -> tuple[str, ...]:
@@ -105,18 +104,18 @@ class Gaussian(Process):
         if not beyond > _MUCH:
             return ()
         return (
-            f"bits/dim may be vacuous, worse than the log₂ {values} = {math.log2(values):.2f} of "
-            f"knowing nothing: the path ends at log-SNR {first:.4g}, {values} values can be read "
-            f"from {readable:g} on, and a network that has not learned to round pays up to "
-            f"{beyond:.1f} bits/dim in between; schedule.log_snr_max={readable:g} ends it there, "
-            "predict: levels needs no rounding",
+            f"bits/dim may exceed the uniform baseline log₂ {values} = {math.log2(values):.2f}: "
+            f"the schedule ends at log-SNR {first:.4g}, but {values} values are distinguishable "
+            f"from {readable:g} on, and a network that has not learned to round loses up to "
+            f"{beyond:.1f} bits/dim in between. Set schedule.log_snr_max={readable:g}, or "
+            "predict: levels, which needs no rounding",
         )
 
     def signature(self) -> Signature:
         data, text = self.data, self.data.tokens is not None
-        says = data.levels if self.predict == "levels" else None
+        states = data.levels if self.predict == "levels" else None
         return Signature(
-            data.shape, None, says, data.classes, needs_level=True, text=text, sizes=data.sizes
+            data.shape, None, states, data.classes, needs_level=True, text=text, sizes=data.sizes
         )
 
     def encode(self, x: Tensor) -> Tensor:

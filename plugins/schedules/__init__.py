@@ -9,7 +9,7 @@ _HERE = "elbowroom.plugins.schedules"
 
 @hookimpl
 def schedules() -> dict[str, str]:
-    """Three given by the share of visible tokens and four by the log-SNR itself."""
+    """Three given by the share of unmasked tokens and four by the log-SNR."""
     return {
         "cosine": f"{_HERE}.masking:Cosine",
         "linear": f"{_HERE}.masking:Linear",

@@ -1,8 +1,8 @@
 """Gaussian schedules, given by their log-SNR.
 
-Time is squeezed into [eps, 1 - eps] first, which keeps lambda finite at both ends; eps = 0 is
-legal on the open interval. An end may be named by its log-SNR instead: time is then squeezed to
-begin where lambda = log_snr_max, or to end where lambda = log_snr_min.
+Time is mapped linearly into [eps, 1 - eps], which keeps lambda finite at both ends; eps = 0 is
+allowed on the open interval. An end may be given by its log-SNR instead: lambda = log_snr_max at
+t = 0, or lambda = log_snr_min at t = 1.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from torch import Tensor
 
 @attrs.frozen
 class Squeezed(Schedule):
-    """A log-SNR that is infinite at 0 and 1, looked at between two finite ends.
+    """A log-SNR that is infinite at 0 and 1, restricted to two finite ends.
 
     The ends are those of [eps, 1 - eps], unless ``log_snr_max`` (data) or ``log_snr_min`` (noise)
-    names one.
+    is given.
     """
 
     eps: float = attrs.field(
@@ -29,15 +29,15 @@ class Squeezed(Schedule):
         kw_only=True,
         validator=[attrs.validators.ge(0), attrs.validators.lt(0.5)],
     )
-    log_snr_max: float | None = attrs.field(default=None, kw_only=True)  # None: eps says
+    log_snr_max: float | None = attrs.field(default=None, kw_only=True)  # None: by eps
     log_snr_min: float | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         first, last = self._ends
         if not first < 1 - last:
             raise ValueError(
-                f"the path is empty: it begins at log_snr_max {self.log_snr_max} and ends at "
-                f"log_snr_min {self.log_snr_min}, with eps {self.eps}"
+                f"log_snr_max={self.log_snr_max} is not above log_snr_min={self.log_snr_min} "
+                f"(eps={self.eps})"
             )
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Squeezed(Schedule):
 
     @abstractmethod
     def fall(self, t: Tensor, rest: Tensor) -> Tensor:
-        """How fast it falls there: minus the slope of the curve."""
+        """Minus the slope of the curve there."""
 
     @abstractmethod
     def tail(self, log_snr: float) -> float:
@@ -65,7 +65,7 @@ class Squeezed(Schedule):
 
     @property
     def _ends(self) -> tuple[float, float]:
-        """How much of squeezed time is left out before the data's end, and after the noise's."""
+        """The parts of squeezed time omitted before the data's end and after the noise's."""
         first = self.eps if self.log_snr_max is None else self.tail(self.log_snr_max)
         last = self.eps if self.log_snr_min is None else self.rest(self.log_snr_min)
         return first, last

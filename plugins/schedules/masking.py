@@ -1,10 +1,10 @@
-"""Masking schedules (MD4): how many tokens are visible at time t.
+"""Masking schedules (MD4): the share of unmasked tokens at time t.
 
     share(t) = (1 - 2 eps) raw(t) + eps,    lambda = log share - log(1 - share)
     rate(t)  = -share'(t) (1/share + 1/(1 - share))
 
-The visible part raw and the hidden part 1 - raw are given separately, each without cancellation,
-so that lambda is exact at both ends. eps keeps it finite there; eps = 0 is legal on (0, 1).
+The unmasked part raw and the masked part 1 - raw are given separately, each without cancellation,
+so that lambda is exact at both ends. eps keeps it finite there; eps = 0 is allowed on (0, 1).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 @attrs.frozen
 class Masking(Schedule):
-    """A schedule given by its visible and its hidden part."""
+    """A schedule given by its unmasked and its masked part."""
 
     eps: float = attrs.field(
         default=1e-4,
@@ -28,16 +28,16 @@ class Masking(Schedule):
     )
 
     @abstractmethod
-    def visible(self, t: Tensor) -> Tensor:
+    def unmasked(self, t: Tensor) -> Tensor:
         """raw(t), from 1 down to 0."""
 
     @abstractmethod
-    def hidden(self, t: Tensor) -> Tensor:
+    def masked(self, t: Tensor) -> Tensor:
         """1 - raw(t), from 0 up to 1."""
 
     @abstractmethod
-    def hiding(self, t: Tensor) -> Tensor:
-        """The slope of the hidden part."""
+    def masking_rate(self, t: Tensor) -> Tensor:
+        """The slope of the masked part."""
 
     def log_snr(self, t: Tensor) -> Tensor:
         share, rest = self._shares(t)
@@ -45,24 +45,24 @@ class Masking(Schedule):
 
     def rate(self, t: Tensor) -> Tensor:
         share, rest = self._shares(t)
-        return (1 - 2 * self.eps) * self.hiding(t) * (1 / share + 1 / rest)
+        return (1 - 2 * self.eps) * self.masking_rate(t) * (1 / share + 1 / rest)
 
     def _shares(self, t: Tensor) -> tuple[Tensor, Tensor]:
         keep = 1 - 2 * self.eps
-        return keep * self.visible(t) + self.eps, keep * self.hidden(t) + self.eps
+        return keep * self.unmasked(t) + self.eps, keep * self.masked(t) + self.eps
 
 
 @attrs.frozen
 class Linear(Masking):
     """raw = 1 - t."""
 
-    def visible(self, t: Tensor) -> Tensor:
+    def unmasked(self, t: Tensor) -> Tensor:
         return 1 - t
 
-    def hidden(self, t: Tensor) -> Tensor:
+    def masked(self, t: Tensor) -> Tensor:
         return t
 
-    def hiding(self, t: Tensor) -> Tensor:
+    def masking_rate(self, t: Tensor) -> Tensor:
         return torch.ones_like(t)
 
 
@@ -72,27 +72,27 @@ class Polynomial(Masking):
 
     exponent: float = attrs.field(default=2.0, validator=attrs.validators.ge(1))
 
-    def visible(self, t: Tensor) -> Tensor:
+    def unmasked(self, t: Tensor) -> Tensor:
         return 1 - t**self.exponent
 
-    def hidden(self, t: Tensor) -> Tensor:
+    def masked(self, t: Tensor) -> Tensor:
         return t**self.exponent
 
-    def hiding(self, t: Tensor) -> Tensor:
+    def masking_rate(self, t: Tensor) -> Tensor:
         return self.exponent * t ** (self.exponent - 1)
 
 
 @attrs.frozen
 class Cosine(Masking):
-    """raw = 1 - cos(pi/2 (1 - t)): few tokens are revealed at first."""
+    """raw = 1 - cos(pi/2 (1 - t)): few tokens are unmasked at first."""
 
-    def visible(self, t: Tensor) -> Tensor:
+    def unmasked(self, t: Tensor) -> Tensor:
         return 2 * (torch.pi / 4 * (1 - t)).sin() ** 2
 
-    def hidden(self, t: Tensor) -> Tensor:
+    def masked(self, t: Tensor) -> Tensor:
         # sin near 0 where the value vanishes, cos near 1 where the slope does: exact at both
         early, late = (torch.pi / 2 * t).sin(), (torch.pi / 2 * (1 - t)).cos()
         return torch.where(t < 0.5, early, late)
 
-    def hiding(self, t: Tensor) -> Tensor:
+    def masking_rate(self, t: Tensor) -> Tensor:
         return torch.pi / 2 * (torch.pi / 2 * (1 - t)).sin()

@@ -137,5 +137,5 @@ def test_an_end_can_be_named_by_its_log_snr(schedule):
 
 def test_a_path_between_crossed_ends_is_refused():
     """An end that lies behind the other leaves no path."""
-    with pytest.raises(ValueError, match="the path is empty"):
+    with pytest.raises(ValueError, match="is not above log_snr_min"):
         VPCosine(log_snr_max=-3.0, log_snr_min=2.0)

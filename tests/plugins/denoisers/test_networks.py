@@ -166,7 +166,7 @@ def test_wrong_input_is_refused(network):
 
 def test_uvit_refuses_sequences():
     """uvit is for images and says which network is for sequences."""
-    with pytest.raises(IncompatibleError, match="'dit' serves sequences"):
+    with pytest.raises(IncompatibleError, match="Use 'dit'"):
         UViT(Signature((16,), 5, 4, None, False))
 
 
@@ -180,8 +180,8 @@ def test_uvit_refuses_sequences():
         ({"attention_dropout": -0.1}, "attention_dropout: -0.1"),
         ({"depth": 0}, "depth: 0"),
         ({"blocks": -1}, "blocks: -1"),
-        ({"mlp": "relu"}, "'relu' is none of 'glu', 'swiglu'"),
-        ({"time": "maybe"}, "'maybe' is none of 'auto', 'yes', 'no'"),
+        ({"mlp": "relu"}, "'relu' is not one of 'glu', 'swiglu'"),
+        ({"time": "maybe"}, "'maybe' is not one of 'auto', 'yes', 'no'"),
     ],
 )
 def test_bad_options_are_refused(options, message):
@@ -383,9 +383,9 @@ def test_residual_block_starts_as_its_skip():
     """At first a block is the identity, or its 1 x 1 convolution where channels change."""
     x, told = torch.randn(2, 8, 4, 4), torch.randn(2, 48)
     same = ResidualBlock(8, 8, groups=4, dropout=0.0)
-    assert torch.equal(same(x, told[:, : same.told_width]), x)
+    assert torch.equal(same(x, told[:, : same.modulation_width]), x)
     fewer = ResidualBlock(8, 4, groups=4, dropout=0.0)
-    assert torch.equal(fewer(x, told[:, : fewer.told_width]), fewer.skip(x))
+    assert torch.equal(fewer(x, told[:, : fewer.modulation_width]), fewer.skip(x))
 
 
 # -- one body for both processes

@@ -76,5 +76,5 @@ def test_widths_that_do_not_divide_are_refused():
         SinCos((4, 4), 6, 6)
     with pytest.raises(IncompatibleError, match="divisible by 4; 6 is not"):
         Rope((4, 4), 12, 6)
-    with pytest.raises(ConfigError, match="'learned' is none of 'sincos', 'rope'"):
+    with pytest.raises(ConfigError, match="'learned' is not one of 'sincos', 'rope'"):
         positions_of("learned", (4, 4), 8, 2)

@@ -66,7 +66,7 @@ def test_the_command_line_refuses_an_infinite_end(run, tmp_path):
         elbowroom("train", *words),
         elbowroom("sample", run, schedule, "--count", 1, "--out", tmp_path / "never"),
     ):
-        assert ran.code == 2 and "needs both ends within" in ran.err
+        assert ran.code == 2 and "needs both within" in ran.err
     assert not (tmp_path / "never").exists()
 
 

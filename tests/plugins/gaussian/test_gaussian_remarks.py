@@ -24,7 +24,7 @@ def test_published_presets_are_marked_where_they_may_be_vacuous(name):
     if name == "adm-unet":
         pytest.importorskip("diffusers")
     (remark,) = explain_config(load_config(name)).remarks
-    assert "worse than the log₂ 17 = 4.09 of knowing nothing" in remark
+    assert "exceed the uniform baseline log₂ 17 = 4.09" in remark
     assert "log_snr_max=8.02" in remark
     assert "log_snr_max=8.02 mends it" in presets()[name].text
     mended = explain_config(load_config(name, ("schedule.log_snr_max=8.02",)))
