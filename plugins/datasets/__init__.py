@@ -1,4 +1,4 @@
-"""Data sets. Each source is one file; every one yields integers and labels with fixed splits."""
+"""Data sets: integers and labels, with fixed splits. One file per source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HERE = "elbowroom.plugins.datasets"
 
 @hookimpl
 def datasets() -> Mapping[str, str]:
-    """Name -> class, loaded when a config asks for it."""
+    """Name -> class."""
     return {
         "digits": f"{_HERE}.digits:Digits",
         "mnist": f"{_HERE}.mnist:Mnist",
@@ -40,14 +40,5 @@ def adapt(kind: str, given: Any) -> Any:
 @hookimpl
 def presets() -> dict[str, str]:
     """Configs shipped as package data."""
-    return {name: f"{_HERE}:presets/{name}.yaml" for name in _PRESETS}
-
-
-_PRESETS = (
-    "cifar10",
-    "digits",
-    "fashion-mnist",
-    "images",
-    "images-cpu",
-    "images-quick",
-)
+    names = ("cifar10", "digits", "fashion-mnist", "images", "images-cpu", "images-quick")
+    return {name: f"{_HERE}:presets/{name}.yaml" for name in names}

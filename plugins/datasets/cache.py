@@ -1,13 +1,12 @@
-"""Sources converted once to a form that can be read at random from disk.
+"""Sources converted once to files with random access.
 
 A conversion writes, for each part of a source (train, test, ...), the images as raw bytes
-[N, H, W, C] and the labels as raw int64 [N], and beside them ``about.json``. It is written aside
-and renamed when complete, so a conversion cut short is never read. The folder's name carries a
-hash of everything the result depends on: a source that changed is converted again.
+[N, H, W, C] and the labels as raw int64 [N], and ``about.json``. The folder is renamed into place
+when complete, so an interrupted conversion is never read. Its name has a hash of everything the
+result depends on: a changed source is converted again.
 
-Rows are read, not mapped. Pages of a mapping count as the process's memory for as long as it
-lives, and the system may map two megabytes around each row that is touched; what is read costs
-the batch itself, and the system's own cache keeps what fits.
+Rows are read, not memory-mapped: mapped pages count as the process's memory, and the system may map
+two megabytes around each row.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)
 _EVERY = 10.0  # seconds between two reports of a conversion
-_VERSION = 1  # of the form of a converted folder
+_VERSION = 1  # of the format
 
 
 @attrs.frozen(eq=False)
@@ -42,7 +41,7 @@ class DiskArray:
     dtype: str
 
     def __attrs_post_init__(self) -> None:
-        wanted = int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        wanted = math.prod(self.shape) * np.dtype(self.dtype).itemsize
         try:
             found = self.path.stat().st_size
         except OSError as error:
@@ -50,7 +49,7 @@ class DiskArray:
         if found != wanted:
             raise ElbowroomError(
                 f"{self.path} has {found} bytes instead of {wanted}: "
-                f"delete the folder {self.path.parent} and it will be made again"
+                f"delete the folder {self.path.parent} to convert again"
             )
 
     def __len__(self) -> int:
@@ -59,9 +58,7 @@ class DiskArray:
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """The rows [B], read one by one."""
         out = np.empty((len(rows), *self.shape[1:]), self.dtype)
-        width = out.itemsize
-        for side in self.shape[1:]:
-            width *= side
+        width = out.itemsize * math.prod(self.shape[1:])
         target = out.reshape(-1).view(np.uint8).data
         try:
             with self.path.open("rb", buffering=0) as file:
@@ -69,7 +66,7 @@ class DiskArray:
                     file.seek(row * width)
                     read = file.readinto(target[place * width : (place + 1) * width])
                     if read != width:
-                        raise ElbowroomError(f"{self.path} is cut short")
+                        raise ElbowroomError(f"{self.path} is truncated")
         except OSError as error:
             raise ElbowroomError(f"cannot read {self.path}: {error.strerror}") from error
         return out
@@ -81,21 +78,21 @@ class Part:
 
     images: DiskArray  # [N, H, W, C] uint8
     labels: DiskArray | None  # [N] int64
-    left_out: tuple[str, ...] = ()  # of the whole source: what could not be read, and why
+    left_out: tuple[str, ...] = ()  # of the whole source: skipped files, with reasons
 
 
 class Writer:
-    """Receives a source piece by piece."""
+    """Writes the parts of a source."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files: dict[str, IO[bytes]] = {}
         self._reported = time.monotonic()
         self.counts: dict[str, int] = {}
-        self.left_out: list[str] = []  # why, with the file's name
+        self.left_out: list[str] = []
 
     def add(self, part: str, images: NDArray[Any], labels: NDArray[Any] | None) -> None:
-        """Appends ``images`` [n, H, W, C] uint8 and ``labels`` [n] to a part."""
+        """Append ``images`` [n, H, W, C] uint8 and ``labels`` [n] to a part."""
         self._append(f"{part}.images", np.ascontiguousarray(images, np.uint8))
         if labels is not None:
             self._append(f"{part}.labels", np.ascontiguousarray(labels, "<i8"))
@@ -110,14 +107,14 @@ class Writer:
         self._files[name].write(data.data)
 
     def finish(self) -> None:
-        """Writes all that is held back, and ``about.json`` as the last."""
+        """Flush all files and write ``about.json``."""
         for file in self._files.values():
             file.flush()
         about = {"counts": self.counts, "left_out": self.left_out}
         (self._folder / "about.json").write_text(json.dumps(about))
 
     def close(self) -> None:
-        """Ends all files; what could not be written was an error before."""
+        """Close all files."""
         for file in self._files.values():
             with suppress(OSError):
                 file.close()
@@ -130,7 +127,7 @@ def converted(
     labelled: bool,
     write: Callable[[Writer], None],
 ) -> dict[str, Part]:
-    """The parts of a converted source; ``write`` is called when there is no conversion yet."""
+    """The parts of a converted source; calls ``write`` if it is not converted yet."""
     digest = hashlib.sha256(f"{_VERSION}\0{name}\0{shape}\0{labelled}".encode())
     for text in depends_on:
         digest.update(b"\0" + text.encode("utf-8", "surrogateescape"))
@@ -142,16 +139,16 @@ def converted(
         except OSError as error:
             raise ElbowroomError(
                 f"{name}: cannot convert into {folder.parent}: {error.strerror or error}. "
-                "Another folder can be set as ELBOWROOM_CACHE"
+                "Set ELBOWROOM_CACHE to another folder"
             ) from error
     about = folder / "about.json"
     try:
-        said = json.loads(about.read_text())
-        sizes = {str(part): int(count) for part, count in said["counts"].items()}
-        left_out = tuple(map(str, said.get("left_out", ())))
+        record = json.loads(about.read_text())
+        sizes = {str(part): int(count) for part, count in record["counts"].items()}
+        left_out = tuple(map(str, record.get("left_out", ())))
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise ElbowroomError(
-            f"cannot read {about}: delete the folder {folder} and it will be made again"
+            f"cannot read {about}: delete the folder {folder} to convert again"
         ) from error
     return {
         part: Part(
@@ -169,7 +166,7 @@ def _convert(folder: Path, write: Callable[[Writer], None]) -> None:
         alone = take_lock(lock, math.inf)
         if folder.exists():  # another process was faster
             return
-        if alone:  # else what looks left behind may be another process at work
+        if alone:  # without a lock, another process may be writing
             remove_leftovers(folder.parent, f".{folder.name}.*")
         try:
             with atomic_folder(folder) as aside, closing(Writer(aside)) as writer:

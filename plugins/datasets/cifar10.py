@@ -1,6 +1,6 @@
 """``cifar10``: 60,000 photographs of 32x32 pixels in ten classes (Krizhevsky 2009).
 
-Two forms are read, both with the 10,000 official test images:
+Two formats, both with the 10,000 official test images:
 
     binary batches   data_batch_1.bin .. 5 and test_batch.bin: a label byte, then 3072 channel-major
     one npz          cifar10.npz with x_train, y_train, x_test, y_test
@@ -8,19 +8,17 @@ Two forms are read, both with the 10,000 official test images:
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
-from elbowroom import DataSpec, ElbowroomError, Split
+from elbowroom import DataSpec, ElbowroomError
 from numpy.typing import NDArray
 
 from .files import Recipe, check_labels, places, reading
 from .npz import NpzArray
-from .shrink import Shrinkable
-from .splits import ArraySplit, carve
+from .shrink import TrainAndTest
 
 Pair = tuple[NDArray[Any], NDArray[Any]]
 
@@ -39,31 +37,17 @@ _BATCHES = {"train": [f"data_batch_{i}.bin" for i in range(1, 6)], "test": ["tes
 
 
 @attrs.frozen(kw_only=True, slots=False)
-class Cifar10(Shrinkable):
-    """CIFAR-10; test is the official one, validation a tenth of train."""
+class Cifar10(TrainAndTest):
+    """CIFAR-10; test is the official one, validation a tenth of train.
 
-    path: Path | None = None  # the folder, or the npz file; None: the usual places
+    ``path`` is the folder or the npz file.
+    """
 
     @property
     def full_spec(self) -> DataSpec:
         return DataSpec((32, 32, 3), levels=256, classes=10, names=_NAMES)
 
-    def full_split(self, name: str) -> Split:
-        if name == "test":
-            return ArraySplit(*self._test)
-        images, labels = self._train
-        train, validation = carve(np.arange(len(images)), "cifar10")
-        return ArraySplit(images, labels, train if name == "train" else validation)
-
-    @cached_property
-    def _train(self) -> Pair:
-        return self._read("train")
-
-    @cached_property
-    def _test(self) -> Pair:
-        return self._read("test")
-
-    def _read(self, part: str) -> Pair:
+    def read_part(self, part: str) -> Pair:
         folders = places("cifar10", self.path)
         for folder in folders:
             with reading(folder):
@@ -73,7 +57,7 @@ class Cifar10(Shrinkable):
 
 
 def _read_folder(folder: Path, part: str) -> Pair | None:
-    """A part in whichever form the folder has it; None: in no form."""
+    """A part in whichever format the folder has; None if in none."""
     if folder.is_file():
         return _read_npz(folder, part)
     if (folder / "cifar10.npz").exists():
@@ -97,11 +81,13 @@ def _read_binary(path: Path) -> Pair:
 
 def _read_npz(path: Path, part: str) -> Pair:
     images, labels = NpzArray(path, f"x_{part}"), NpzArray(path, f"y_{part}")
+    if images.shape[0] != labels.shape[0]:  # before they are read
+        raise ElbowroomError(f"{path}: {labels.shape[0]} labels for {images.shape[0]} images")
     return _checked(images.whole(), labels.labels(), path)
 
 
 def _checked(images: NDArray[Any], labels: NDArray[np.int64], path: Path) -> Pair:
-    """Images as [N, 32, 32, 3] whichever of the three usual layouts they came in."""
+    """Images as [N, 32, 32, 3], from any of the three usual layouts."""
     if images.dtype != np.uint8:
         raise ElbowroomError(f"{path}: images are {images.dtype}, expected uint8")
     if images.shape[1:] == (3072,):

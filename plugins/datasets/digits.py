@@ -1,7 +1,7 @@
 """``digits``: 1797 hand-written digits of 8x8 pixels in 17 grey levels, inside scikit-learn.
 
-Nothing to download. Test is a fixed fifth of each class, validation a fixed tenth of each class
-of what is left: 1295 train, 143 validation, 359 test.
+Nothing to download. Test is a fixed fifth of each class, validation a fixed tenth of the rest: 1295
+train, 143 validation, 359 test.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .splits import ArraySplit, Rows, stratified
 
 @attrs.frozen(kw_only=True, slots=False)
 class Digits(Shrinkable):
-    """scikit-learn's digits; options only shrink them."""
+    """scikit-learn's digits."""
 
     @property
     def full_spec(self) -> DataSpec:

@@ -1,4 +1,4 @@
-"""``fashion-mnist``: 70,000 pictures of clothes of 28x28 pixels (Xiao, Rasul & Vollgraf 2017)."""
+"""``fashion-mnist``: 70,000 images of clothes of 28x28 pixels (Xiao, Rasul & Vollgraf 2017)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 import attrs
 
 from .files import Recipe
-from .idx import IdxImages
+from .idx import FILES, IdxImages
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -19,17 +19,10 @@ class FashionMnist(IdxImages):
         *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
         *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
     )
-
-    @property
-    def recipe(self) -> Recipe:
-        return Recipe(
-            "fashion-mnist",
-            "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, "
-            "t10k-labels-idx1-ubyte, each plain or .gz",
-            "on Debian or Ubuntu `apt install dataset-fashion-mnist`; elsewhere the four files "
-            "of https://github.com/zalandoresearch/fashion-mnist",
-        )
-
-    @property
-    def usual(self) -> tuple[Path, ...]:
-        return (Path("/usr/share/datasets/fashion-mnist"),)
+    recipe: ClassVar[Recipe] = Recipe(
+        "fashion-mnist",
+        FILES,
+        "on Debian or Ubuntu `apt install dataset-fashion-mnist`; elsewhere the four files of "
+        "https://github.com/zalandoresearch/fashion-mnist",
+    )
+    usual: ClassVar[tuple[Path, ...]] = (Path("/usr/share/datasets/fashion-mnist"),)

@@ -1,8 +1,9 @@
-"""Where the files of a source are, and what is said when they are missing or broken."""
+"""Locations of a source's files, and the errors when they are missing or unreadable."""
 
 from __future__ import annotations
 
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from elbowroom import ElbowroomError
 
 @attrs.frozen
 class Recipe:
-    """What a source needs and how to get it, for people."""
+    """The files a source needs, and how to get them."""
 
     name: str  # of the data set, as in a config
     files: str  # what is needed
@@ -32,31 +33,37 @@ class Recipe:
 
 
 def home(name: str) -> Path:
-    """The folder a data set is looked for when no path is given: ``$ELBOWROOM_DATA/name``."""
+    """The default folder of a data set: ``$ELBOWROOM_DATA/name``."""
     root = os.environ.get("ELBOWROOM_DATA") or "~/.local/share/elbowroom"
     return Path(root).expanduser() / name
 
 
 def places(name: str, path: Path | None, *others: Path) -> list[Path]:
-    """The folders to look into: the given one only, or else the usual ones."""
+    """The folders to search: the given one only, or else the default ones."""
     return [Path(path).expanduser()] if path is not None else [home(name), *others]
+
+
+_FAILURES = (
+    *(OSError, EOFError, ValueError, KeyError, RuntimeError, SyntaxError),  # of numpy and zipfile
+    *(zlib.error, zipfile.BadZipFile, tokenize.TokenError),
+)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns every way in which reading ``path`` can fail into one error that names it."""
+    """Turn any failure to read ``path`` into an ElbowroomError that names it."""
     try:
         yield
     except ElbowroomError:
         raise
     except MemoryError:
         raise ElbowroomError(f"cannot read {path}: it does not fit into memory") from None
-    except (OSError, EOFError, ValueError, KeyError, zlib.error, zipfile.BadZipFile) as error:
+    except _FAILURES as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ElbowroomError(f"cannot read {path}: {reason or type(error).__name__}") from error
 
 
 def check_labels(low: int, high: int, classes: int, path: Path) -> None:
-    """Labels of a source must lie in 0 .. classes-1."""
+    """Raise unless labels lie in 0 .. classes-1."""
     if low < 0 or high >= classes:
         raise ElbowroomError(f"{path}: labels {low} to {high}; allowed are 0 to {classes - 1}")

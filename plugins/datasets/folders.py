@@ -1,12 +1,12 @@
-"""Which pictures a folder holds, and of which classes they are.
+"""The images of a folder and their classes.
 
     FOLDER/cat/1.jpg ...                      a sub-folder for each class
-    FOLDER/1.jpg ... FOLDER/metadata.csv      a table says it: columns ``file_name`` and ``label``
+    FOLDER/1.jpg ... FOLDER/metadata.csv      a table with the columns ``file_name`` and ``label``
     FOLDER/1.jpg ... FOLDER/metadata.jsonl    the same, an object a line
     FOLDER/1.jpg ...                          no classes
 
-Tables are those of Hugging Face's image folders; one without ``label`` says nothing of classes.
-Classes come in the order of their names, and numbers in names in the order of numbers: 0, 1, 2, 10.
+Tables are those of Hugging Face's image folders; without a column ``label`` there are no classes.
+Classes are sorted by name, with numbers in names in numeric order: 0, 1, 2, 10.
 """
 
 from __future__ import annotations
@@ -23,60 +23,62 @@ import attrs
 from elbowroom import ElbowroomError
 
 from .files import reading
-from .pictures import ENDINGS
+from .images import ENDINGS
 
 _TABLES = ("metadata.csv", "metadata.jsonl")
 
 
 @attrs.frozen
-class PictureFolder:
-    """One folder of pictures, looked at."""
+class FolderOfImages:
+    """A folder of images with its classes."""
 
     path: Path
     classes: tuple[str, ...] | None  # None: no labels
-    table: Mapping[str, str] | None  # file -> class, where a table says it
+    table: Mapping[str, str] | None  # file -> class, if there is a table
 
     @classmethod
-    def look(cls, path: Path) -> PictureFolder:
-        """What there is, without opening a picture."""
+    def look(cls, path: Path) -> FolderOfImages:
+        """Read the folder's names and table, without opening an image."""
         file = table_file(path)
         table = None if file is None else _read_table(file)
         if table is not None:
             return cls(path, tuple(sorted(set(table.values()), key=natural)), table)
         return cls(path, _sub_folders(path), None)
 
-    def pictures(self, classes: Sequence[str] | None) -> Iterator[tuple[Path, int]]:
-        """Every picture and its label among ``classes``, in one fixed order."""
+    def images(self, classes: Sequence[str] | None) -> Iterator[tuple[Path, int]]:
+        """Every image and its label among ``classes``, in a fixed order."""
         if classes is None:
-            yield from ((path, 0) for path in _picture_files(self.path))
+            yield from ((path, 0) for path in _image_files(self.path))
         elif self.table is not None:
-            yield from self._named_by_the_table({name: k for k, name in enumerate(classes)})
+            yield from self._in_table({name: k for k, name in enumerate(classes)})
         else:
             for label, name in enumerate(classes):
                 if (self.path / name).is_dir():  # a test set need not have every class
-                    yield from ((path, label) for path in _picture_files(self.path / name))
+                    yield from ((path, label) for path in _image_files(self.path / name))
 
-    def _named_by_the_table(self, labels: Mapping[str, int]) -> Iterator[tuple[Path, int]]:
+    def _in_table(self, labels: Mapping[str, int]) -> Iterator[tuple[Path, int]]:
         table, found = self.table or {}, 0
-        for path in _picture_files(self.path):
+        for path in _image_files(self.path):
             name = path.relative_to(self.path).as_posix()
             if name not in table:
-                raise ElbowroomError(f"{table_file(self.path)} says nothing of {name}")
+                raise ElbowroomError(f"{table_file(self.path)} has no line for {name}")
             found += 1
             yield path, labels[table[name]]
         if found < len(table):
             gone = next(name for name in table if not (self.path / name).is_file())
-            raise ElbowroomError(f"{table_file(self.path)} names {gone}, which is no picture there")
+            raise ElbowroomError(
+                f"{table_file(self.path)} names {gone}, which is not an image there"
+            )
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
-    """What to sort names by so that numbers in them count as numbers."""
+    """Sort key for names, with numbers in numeric order."""
     parts = re.split(r"([0-9]+)", name)  # text, number, text, ...
     return [int(part) if k % 2 else part for k, part in enumerate(parts)], name
 
 
 def sub_folders(folder: Path) -> list[Path]:
-    """Its folders, hidden ones aside."""
+    """The folders in a folder, without hidden ones."""
     entries = sorted(folder.iterdir(), key=lambda entry: natural(entry.name))
     return [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
 
@@ -85,25 +87,25 @@ def table_file(folder: Path) -> Path | None:
     """The table of a folder, if it has one."""
     found = [folder / name for name in _TABLES if (folder / name).is_file()]
     if len(found) > 1:
-        raise ElbowroomError(f"{folder} has both {' and '.join(_TABLES)}: take one of them away")
+        raise ElbowroomError(f"{folder} has both {' and '.join(_TABLES)}: remove one of them")
     return found[0] if found else None
 
 
 def _sub_folders(folder: Path) -> tuple[str, ...] | None:
-    """The class names of a folder; None where it holds pictures itself."""
+    """The class names of a folder; None if it has images directly."""
     names = tuple(entry.name for entry in sub_folders(folder))
-    loose = next((entry for entry in sorted(folder.iterdir()) if _is_picture(entry)), None)
+    loose = next((entry for entry in sorted(folder.iterdir()) if _is_image(entry)), None)
     if names and loose:
         raise ElbowroomError(
-            f"{folder} has both sub-folders ({names[0]}, ...) and pictures ({loose.name}, ...): "
-            "put every picture into the sub-folder of its class, all into one folder, or write "
-            f"their classes into {folder / 'metadata.csv'} (columns file_name and label)"
+            f"{folder} has both sub-folders ({names[0]}, ...) and images ({loose.name}, ...): "
+            "put every image into the sub-folder of its class, all into one folder, or list their "
+            f"classes in {folder / 'metadata.csv'} (columns file_name and label)"
         )
     return names or None
 
 
 def _read_table(file: Path) -> dict[str, str] | None:
-    """file -> class; None where the table has no column of classes."""
+    """file -> class; None if the table has no column ``label``."""
     rows = _csv_rows(file) if file.suffix == ".csv" else _json_rows(file)
     table: dict[str, str] = {}
     with reading(file):
@@ -113,9 +115,9 @@ def _read_table(file: Path) -> dict[str, str] | None:
                 return None
             label = row.get("label")
             if isinstance(label, bool) or not isinstance(label, str | int) or label == "":
-                raise ElbowroomError(f"{file} line {line}: label {label!r} names no class")
+                raise ElbowroomError(f"{file} line {line}: label {label!r} is not a class")
             if name in table:
-                raise ElbowroomError(f"{file} line {line}: {name} a second time")
+                raise ElbowroomError(f"{file} line {line}: {name} is listed twice")
             table[name] = str(label)
     if not table:
         raise ElbowroomError(f"{file} has no lines")
@@ -140,14 +142,14 @@ def _json_rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 row = json.loads(text)
             except (ValueError, RecursionError) as error:
-                raise ElbowroomError(f"{file} line {line} is no JSON: {error}") from error
+                raise ElbowroomError(f"{file} line {line} is not JSON: {error}") from error
             if not isinstance(row, dict):
-                raise ElbowroomError(f"{file} line {line} is no JSON object")
+                raise ElbowroomError(f"{file} line {line} is not a JSON object")
             yield line, row
 
 
 def _inside(name: Any, file: Path, line: int) -> str:
-    """A table's ``file_name``, which must lie beside or below the table."""
+    """A table's ``file_name``, which must lie in the table's folder or below."""
     if not isinstance(name, str) or not name:
         raise ElbowroomError(f"{file} line {line}: no file_name")
     path = PurePosixPath(name)
@@ -156,21 +158,16 @@ def _inside(name: Any, file: Path, line: int) -> str:
     return path.as_posix()
 
 
-def _is_picture(path: Path) -> bool:
+def _is_image(path: Path) -> bool:
     return path.suffix.lower() in ENDINGS and not path.name.startswith(".")
 
 
-def _picture_files(folder: Path) -> Iterator[Path]:
-    """All pictures in and below a folder, in one fixed order."""
+def _image_files(folder: Path) -> Iterator[Path]:
+    """All images in and below a folder, in a fixed order; pipes and devices are ignored."""
     for place, below, names in os.walk(folder, onerror=_unreadable):
         below[:] = sorted(name for name in below if not name.startswith("."))
-        paths = (Path(place, name) for name in sorted(names) if _is_picture(Path(name)))
-        yield from (path for path in paths if not _may_never_end(path))
-
-
-def _may_never_end(path: Path) -> bool:
-    """Is it a pipe or a device? A link to nothing is not: opening it says so."""
-    return path.exists() and not path.is_file()
+        paths = (Path(place, name) for name in sorted(names) if _is_image(Path(name)))
+        yield from (path for path in paths if path.is_file() or not path.exists())
 
 
 def _unreadable(error: OSError) -> NoReturn:

@@ -1,9 +1,9 @@
 """``hf``: any image data set of the Hugging Face library ``datasets``, from the hub or a folder.
 
 ``path`` is a name on the hub (``ylecun/mnist``), a folder written by ``save_to_disk``, or a folder
-of Parquet or picture files. The library keeps its tables memory-mapped; pictures are decoded,
-cropped to the largest centred square and averaged down to ``size`` as they are taken, so memory
-does not grow with the data. Needs the extra ``elbowroom[hf]``.
+of Parquet or image files. Tables are memory-mapped by the library; images are decoded, cropped to
+the largest centred square and averaged down to ``size`` when they are read. Needs the extra
+``elbowroom[hf]``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from elbowroom import Batch, ConfigError, DataSpec, ElbowroomError, Split
 from torch import Tensor
 
 from .files import check_labels
-from .pictures import square
+from .images import square
 from .shrink import Shrinkable
 from .splits import Rows, check_indices, with_tenths_of_train
 
@@ -29,12 +29,12 @@ _NAMES = {"train": ("train",), "validation": ("validation", "valid", "val"), "te
 
 @attrs.frozen(kw_only=True, slots=False)
 class HuggingFace(Shrinkable):
-    """A data set with a picture column and perhaps a label column."""
+    """A data set with an image column and optionally a label column."""
 
     path: str  # a name on the hub, or a folder
-    subset: str | None = None  # the configuration, where a data set has several
-    revision: str | None = None  # a commit or tag on the hub: pin it to compare runs
-    image: str = "image"  # the column of pictures
+    subset: str | None = None  # the configuration, if there are several
+    revision: str | None = None  # a commit or tag on the hub
+    image: str = "image"  # the column of images
     label: str | None = "label"  # the column of labels; null: none
     channels: int = attrs.field(default=3, validator=in_((1, 3)))  # 1: grey, 3: RGB
 
@@ -51,7 +51,7 @@ class HuggingFace(Shrinkable):
     def _side(self) -> int:
         if self.size is not None:
             return self.size
-        return int(min(self._picture(self._tables["train"][0][self.image]).size))
+        return int(min(self._image(self._tables["train"][0][self.image]).size))
 
     @cached_property
     def _classes(self) -> int | None:
@@ -68,7 +68,7 @@ class HuggingFace(Shrinkable):
 
     @property
     def _class_names(self) -> tuple[str, ...] | None:
-        """What the label column calls its classes, where each has a name of its own."""
+        """The label column's class names, if they are distinct."""
         if self.label is None:
             return None
         feature = self._tables["train"].features[self.label]
@@ -77,14 +77,12 @@ class HuggingFace(Shrinkable):
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
-        """Our split names -> the tables the source has, with the wanted columns only."""
+        """Split -> the source's table, with the image and label columns only."""
         source = self._load()
         tables: dict[str, Any] = {}
         for split, names in _NAMES.items():
-            for name in names:
-                if name in source:
-                    tables[split] = source[name]
-                    break
+            if found := next((name for name in names if name in source), None):
+                tables[split] = source[found]
         if "train" not in tables:
             raise ElbowroomError(f"{self.path} has no split 'train', only {', '.join(source)}")
         wanted = [self.image] if self.label is None else [self.image, self.label]
@@ -107,8 +105,8 @@ class HuggingFace(Shrinkable):
             ) from error
         if int(str(datasets.__version__).partition(".")[0]) < 4:
             raise ElbowroomError(
-                f"data set 'hf' needs datasets 4 or later, not {datasets.__version__}: earlier "
-                "ones can run code that comes with the data"
+                f"data set 'hf' needs datasets 4 or later, not {datasets.__version__}, which "
+                "can run code that comes with the data"
             )
         folder = Path(self.path).expanduser()
         try:
@@ -118,34 +116,34 @@ class HuggingFace(Shrinkable):
                 return {"train": datasets.load_from_disk(str(folder))}
             path = str(folder) if folder.exists() else self.path
             return datasets.load_dataset(path, self.subset, revision=self.revision)
-        # A third party's loader of any format and of the network: it may raise anything.
+        # A loader of any format, over the network: it may raise anything.
         except Exception as error:
             raise ElbowroomError(
                 f"cannot load {self.path!r} with the package 'datasets': {error}. "
-                "It must be a folder, or the name of a data set on the hub"
+                "It must be a folder or the name of a data set on the hub"
             ) from error
 
     @cached_property
     def _rows(self) -> dict[str, tuple[Any, Rows]]:
-        """Split -> (table, rows of it); what the source does not have is carved out of train."""
+        """Split -> (table, rows of it); missing splits are carved out of train."""
         rows = {split: (table, np.arange(len(table))) for split, table in self._tables.items()}
         return with_tenths_of_train(rows, self.path)
 
-    def _picture(self, value: Any) -> Any:
+    def _image(self, value: Any) -> Any:
         if not hasattr(value, "convert"):
             raise ConfigError(
-                f"{self.path}: column {self.image!r} holds {type(value).__name__}, not pictures; "
+                f"{self.path}: column {self.image!r} holds {type(value).__name__}, not images; "
                 "choose another data.image"
             )
         return value
 
     def read(self, table: Any, rows: Rows) -> Batch:
-        """The pictures and labels of some rows of a table."""
+        """The images and labels of some rows of a table."""
         columns = table[rows.tolist()]
         side = self._side
         x = torch.empty((len(rows), side, side, self.channels), dtype=torch.int64)
         for place, (row, value) in enumerate(zip(rows, columns[self.image], strict=True)):
-            image = square(self._picture(value), side, self.channels, f"{self.path} row {row}")
+            image = square(self._image(value), side, self.channels, f"{self.path} row {row}")
             x[place] = torch.from_numpy(image)
         if self.label is None or self._classes is None:
             return Batch(x)

@@ -1,4 +1,4 @@
-"""The idx format of MNIST and its successors, and the data sets made of it.
+"""The idx format of MNIST and similar data sets.
 
     bytes 0-1   zero
     byte  2     element type (0x08: unsigned byte, the only one used for images and labels)
@@ -6,27 +6,29 @@
     4n bytes    the dimensions, big-endian
     the rest    the elements, last dimension fastest
 
-Plain or gzipped; gzip is recognised by its own first bytes, not by the name.
+Plain or gzipped; gzip is recognised by its first bytes, not by the name.
 """
 
 from __future__ import annotations
 
 import gzip
-from abc import abstractmethod
-from functools import cached_property
+import math
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
 
 import attrs
 import numpy as np
-from elbowroom import DataSpec, ElbowroomError, Split
+from elbowroom import DataSpec, ElbowroomError
 from numpy.typing import NDArray
 
 from .files import Recipe, check_labels, places, reading
-from .shrink import Shrinkable
-from .splits import ArraySplit, carve
+from .shrink import TrainAndTest
 
 _CHUNK = 1 << 20
+FILES = (
+    "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, "
+    "t10k-labels-idx1-ubyte, each plain or .gz"
+)
 _STEMS = {
     "train": ("train-images{}idx3-ubyte", "train-labels{}idx1-ubyte"),
     "test": ("t10k-images{}idx3-ubyte", "t10k-labels{}idx1-ubyte"),
@@ -46,66 +48,39 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
             )
         if head[2] != 0x08:
             raise ElbowroomError(
-                f"{path}: element type 0x{head[2]:02x}; only bytes (0x08) are read"
+                f"{path}: element type 0x{head[2]:02x}; only bytes (0x08) are supported"
             )
         sizes = stream.read(4 * head[3])
         if not head[3] or len(sizes) < 4 * head[3]:
-            raise ElbowroomError(f"{path} is cut short in its header")
+            raise ElbowroomError(f"{path} is truncated in its header")
         shape = tuple(int(n) for n in np.frombuffer(sizes, ">u4"))
-        count = 1
-        for side in shape:
-            count *= side
-        # In pieces: a header that promises too much costs no more memory than the file has data.
+        count = math.prod(shape)
+        # In pieces, so that a header that claims too much costs no more memory than the file.
         data = bytearray()
         while len(data) <= count and (piece := stream.read(min(_CHUNK, count + 1 - len(data)))):
             data += piece
         if len(data) != count:
             found = f"only {len(data)}" if len(data) < count else "more"
-            raise ElbowroomError(
-                f"{path}: {found} bytes of data, its header {shape} asks for {count}"
-            )
+            raise ElbowroomError(f"{path}: {found} bytes of data, its header {shape} needs {count}")
         return np.frombuffer(data, np.uint8).reshape(shape)
 
 
 @attrs.frozen(kw_only=True, slots=False)
-class IdxImages(Shrinkable):
+class IdxImages(TrainAndTest):
     """Grey images of 28x28 and labels of ten classes, in four idx files."""
 
     class_names: ClassVar[tuple[str, ...] | None] = None
-    """What the ten classes are called, where numbers do not say it."""
+    """Names of the classes, if they are not numbers."""
 
-    path: Path | None = None  # the folder; None: the usual places
-
-    @property
-    @abstractmethod
-    def recipe(self) -> Recipe:
-        """What to tell someone who does not have the files."""
-
-    @property
-    def usual(self) -> tuple[Path, ...]:
-        """Where else the files may be when no path is given."""
-        return ()
+    recipe: ClassVar[Recipe]
+    usual: ClassVar[tuple[Path, ...]] = ()
+    """Other default folders."""
 
     @property
     def full_spec(self) -> DataSpec:
         return DataSpec((28, 28, 1), levels=256, classes=10, names=self.class_names)
 
-    def full_split(self, name: str) -> Split:
-        if name == "test":
-            return ArraySplit(*self._test)
-        images, labels = self._train
-        train, validation = carve(np.arange(len(images)), self.recipe.name)
-        return ArraySplit(images, labels, train if name == "train" else validation)
-
-    @cached_property
-    def _train(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        return self._read("train")
-
-    @cached_property
-    def _test(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        return self._read("test")
-
-    def _read(self, part: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    def read_part(self, part: str) -> tuple[NDArray[Any], NDArray[Any]]:
         image_path, label_path = (self._find(stem) for stem in _STEMS[part])
         images, labels = read_idx(image_path), read_idx(label_path)
         if images.shape[1:] != (28, 28):

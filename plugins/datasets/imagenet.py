@@ -1,14 +1,13 @@
-"""``imagenet``: ImageNet's photographs (ILSVRC 2012) as MD4 has them, cropped and brought to 64x64.
+"""``imagenet``: ImageNet's photographs (ILSVRC 2012) as in MD4, cropped and resized to 64x64.
 
-    DIR/train/n01440764/*.JPEG ...     1,281,167 pictures of 1000 classes, none taken out of train
+    DIR/train/n01440764/*.JPEG ...     1,281,167 images of 1000 classes, all of train
     DIR/val/n01440764/*.JPEG ...       the official 50,000: 5,000 are validation, 45,000 test
 
-MD4 keeps the largest centred square and resizes it with OpenCV's INTER_AREA, the mean over the
-area of each new pixel, which is what :mod:`elbowroom.plugins.datasets.shrink` computes exactly.
-Pictures smaller than that are enlarged by the same rule, and a camera's rotation mark is passed
-over, as its decoder does.
+MD4 crops the largest centred square and resizes it with OpenCV's INTER_AREA, the mean over the area
+of each new pixel, as :mod:`elbowroom.plugins.datasets.shrink` does. Smaller images are enlarged by
+the same rule, and the EXIF orientation is ignored, as by MD4's decoder.
 
-The downsampled batches, made in another way, are ``imagenet64``.
+The downsampled batches, made differently, are ``imagenet64``.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from attrs.validators import ge, optional
 from elbowroom import DataSpec, ElbowroomError
 
 from .files import Recipe, places
-from .folders import PictureFolder
-from .image_folder import Pictures, check_classes
+from .folders import FolderOfImages
+from .image_folder import Images, check_classes
 
 _CLASSES = 1000
 _SIZE: int | None = 64  # the paper's
@@ -35,13 +34,13 @@ _RECIPE = Recipe(
 
 
 @attrs.frozen(kw_only=True, slots=False)
-class ImageNet(Pictures):
-    """ImageNet from its pictures: train is whole, validation and test are the official val."""
+class ImageNet(Images):
+    """ImageNet from its image files; validation and test are parts of the official val."""
 
-    path: Path | None = None  # the folder; None: the usual place
+    path: Path | None = None  # the folder; None: the default one
     size: int | None = attrs.field(default=_SIZE, validator=optional(ge(1)))
-    enlarge: bool = True  # a few of its pictures are smaller than 64
-    upright: bool = False  # as MD4's decoder has it
+    enlarge: bool = True  # a few of its images are smaller than 64
+    upright: bool = False  # as by MD4's decoder
 
     @property
     def root(self) -> Path:
@@ -49,7 +48,7 @@ class ImageNet(Pictures):
 
     @property
     def full_spec(self) -> DataSpec:
-        """The form is known before the pictures are there; names of classes are the folders'."""
+        """Known without the images, except for the class names."""
         if self.size is None or (self.root / "train").is_dir():
             return super().full_spec
         return DataSpec((self.size, self.size, self.channels), 256, _CLASSES)
@@ -57,16 +56,16 @@ class ImageNet(Pictures):
     def missing(self) -> ElbowroomError:
         return _RECIPE.missing([self.root])
 
-    def _look(self, root: Path) -> dict[str, PictureFolder]:
-        """Its train and val; the test pictures, which have no labels, and all else are left."""
+    def _look(self, root: Path) -> dict[str, FolderOfImages]:
+        """Its train and val; test has no labels and is not read."""
         if not all((root / name).is_dir() for name in ("train", "val")):
             raise self.missing()
-        train, validation = PictureFolder.look(root / "train"), PictureFolder.look(root / "val")
+        train, validation = FolderOfImages.look(root / "train"), FolderOfImages.look(root / "val")
         found = len(train.classes or ())
         if found != _CLASSES:
             raise ElbowroomError(
                 f"imagenet: {train.path} has {found} classes, not {_CLASSES}: unpack all of them, "
-                "or name a part of it as data=image-folder"
+                "or use a part of it as data=image-folder"
             )
         check_classes(validation, train)
         return {"train": train, "validation": validation}

@@ -2,11 +2,10 @@
 
 The official downsampled batches (Chrabaszcz, Loshchilov & Hutter 2017): ``train_data_batch_1``
 to ``_10`` and ``val_data`` as ``.npz``, with ``data`` uint8 [N, 12288], channel-major, and
-``labels`` from 1 to 1000. ImageNet's own test labels are not public: as usual, its validation
-images are the test split here, and validation is carved out of train.
+``labels`` from 1 to 1000. ImageNet's test labels are not public: as usual, its validation images
+are the test split here, and validation is carved out of train.
 
-The batches are converted once to a file that is read at random; neither conversion nor reading
-holds more than a few megabytes of it in memory.
+The batches are converted once to a file with random access, in a few megabytes of memory.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from pathlib import Path
 
 import attrs
 import numpy as np
-from elbowroom import DataSpec, ElbowroomError, Split
+from elbowroom import DataSpec, ElbowroomError
 
-from .cache import Part, Writer, converted
+from .cache import DiskArray, Part, Writer, converted
 from .files import Recipe, check_labels, places, reading
 from .npz import NpzArray
-from .shrink import Shrinkable
-from .splits import ArraySplit, carve
+from .shrink import TrainAndTest
 
 _SIDE = 64
 _ROWS = 512  # converted at a time: 6 MB
@@ -36,21 +34,15 @@ _RECIPE = Recipe(
 
 
 @attrs.frozen(kw_only=True, slots=False)
-class ImageNet64(Shrinkable):
+class ImageNet64(TrainAndTest):
     """Downsampled ImageNet; test is its official validation set, validation is 10,000 of train."""
-
-    path: Path | None = None  # the folder; None: the usual places
 
     @property
     def full_spec(self) -> DataSpec:
         return DataSpec((_SIDE, _SIDE, 3), levels=256, classes=1000)
 
-    def full_split(self, name: str) -> Split:
-        if name == "test":
-            return ArraySplit(self._parts["test"].images, self._parts["test"].labels)
-        part = self._parts["train"]
-        train, validation = carve(np.arange(len(part.images)), "imagenet64")
-        return ArraySplit(part.images, part.labels, train if name == "train" else validation)
+    def read_part(self, part: str) -> tuple[DiskArray, DiskArray | None]:
+        return self._parts[part].images, self._parts[part].labels
 
     @cached_property
     def _parts(self) -> dict[str, Part]:
@@ -80,7 +72,7 @@ class ImageNet64(Shrinkable):
 
 
 def _numbered(folder: Path) -> list[Path]:
-    """The train batches in the order of their numbers, which must leave no gap."""
+    """The train batches in the order of their numbers, which must have no gap."""
     found: dict[int, Path] = {}
     for path in folder.glob("train_data_batch_*.npz"):
         if match := re.fullmatch(r"train_data_batch_(\d+)\.npz", path.name):
@@ -88,7 +80,7 @@ def _numbered(folder: Path) -> list[Path]:
     missing = sorted(set(range(1, max(found, default=0) + 1)) - found.keys())
     if missing:
         raise ElbowroomError(
-            f"{folder}: train_data_batch_{missing[0]}.npz is missing while later batches are there"
+            f"{folder}: train_data_batch_{missing[0]}.npz is missing, but later batches are there"
         )
     return [found[number] for number in sorted(found)]
 

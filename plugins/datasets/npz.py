@@ -1,7 +1,8 @@
-"""Arrays inside ``.npz`` files, read in pieces; never a pickled one."""
+"""Arrays in ``.npz`` files, read in pieces, never unpickled."""
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from .files import reading
 
 @attrs.frozen(eq=False)
 class NpzArray:
-    """One member of an ``.npz`` file; ``shape`` and ``dtype`` come from its header."""
+    """One array of an ``.npz`` file; ``shape`` and ``dtype`` are read from its header."""
 
     path: Path
     key: str
@@ -43,26 +44,24 @@ class NpzArray:
         shape, columns_first, dtype = read(stream)
         if dtype.hasobject:
             raise ElbowroomError(
-                f"{self.path} refused: array {self.key!r} holds pickled objects, which could run "
-                "code; save it as numbers"
+                f"{self.path}: array {self.key!r} has pickled objects, which could run code: "
+                "save it as numbers"
             )
         if dtype.kind not in "buif" or not _is_possible(shape):
             raise ElbowroomError(
-                f"{self.path} refused: array {self.key!r} is {dtype} {list(shape)[:9]}, no array "
-                "of plain numbers"
+                f"{self.path}: array {self.key!r} is {dtype} {list(shape)[:9]}, not an array of "
+                "numbers"
             )
         if columns_first and len(shape) > 1:
             raise ElbowroomError(
-                f"{self.path}: array {self.key!r} is stored column by column; save it again "
-                "from numpy.ascontiguousarray"
+                f"{self.path}: array {self.key!r} is in Fortran order: save it from "
+                "numpy.ascontiguousarray"
             )
         return shape, dtype
 
     def pieces(self, rows: int) -> Iterator[NDArray[Any]]:
-        """At most ``rows`` rows at a time, so that memory does not grow with the array."""
-        width = self.dtype.itemsize
-        for side in self.shape[1:]:
-            width *= side
+        """At most ``rows`` rows at a time."""
+        width = self.dtype.itemsize * math.prod(self.shape[1:])
         with (
             reading(self.path),
             zipfile.ZipFile(self.path) as archive,
@@ -73,22 +72,22 @@ class NpzArray:
                 count = min(rows, self.shape[0] - start)
                 data = stream.read(count * width)
                 if len(data) != count * width:
-                    raise ElbowroomError(f"{self.path}: array {self.key!r} is cut short")
+                    raise ElbowroomError(f"{self.path}: array {self.key!r} is truncated")
                 yield np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
 
     def whole(self) -> NDArray[Any]:
-        """All of it, in memory."""
+        """The whole array, in memory."""
         pieces = list(self.pieces(1 << 16))
         return np.concatenate(pieces) if pieces else np.zeros(self.shape, self.dtype)
 
     def labels(self) -> NDArray[np.int64]:
-        """[N] all of it as labels."""
+        """[N] the whole array as labels."""
         array = self.whole()
         if array.dtype.kind not in "ui" and array.size:
-            raise ElbowroomError(f"{self.path}: {self.key!r} are not whole numbers")
+            raise ElbowroomError(f"{self.path}: {self.key!r} are not integers")
         return array.reshape(-1).astype(np.int64)
 
 
 def _is_possible(shape: tuple[int, ...]) -> bool:
-    """Could an array have it? Rows without elements could be any number, and nobody counts them."""
+    """Whether an array can have this shape; empty rows could be any number."""
     return 1 <= len(shape) <= 32 and all(0 <= side < 2**40 for side in shape) and all(shape[1:])

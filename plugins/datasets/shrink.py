@@ -1,20 +1,21 @@
-"""Smaller forms of an image data set: fewer pixels, fewer grey levels, fewer examples.
+"""Options of every image data set: fewer pixels, fewer levels, fewer examples.
 
-    size    area average: output pixel (i, j) is the mean of the source over its own area, whole
-            and partial pixels alike, rounded half up; computed in whole numbers (units of 1/size
-            of a pixel), so it is exact and the same on every machine
-    levels  x -> floor(x * levels / source levels): equal bins
-    limit   that many examples of each split, chosen by the keyed permutation with seed 0; a
-            smaller limit takes a part of what a larger one takes
-
-A source inherits these three options, states its full form, and is never asked about them.
+size    area average: output pixel (i, j) is the mean of the source over its area, including
+        partial pixels, rounded half up; computed in integers (units of 1/size of a pixel), so
+        it is exact on every machine
+levels  x -> floor(x * levels / source levels): equal bins
+limit   that many examples of each split, chosen by the keyed permutation with seed 0; a
+        smaller limit is a subset of a larger one
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
+from pathlib import Path
 
 import attrs
+import numpy as np
 import torch
 from attrs.validators import ge, optional
 from elbowroom import Batch, ConfigError, Dataset, DataSpec, Split
@@ -22,16 +23,14 @@ from elbowroom.contracts import check_split
 from elbowroom.randomness import permute
 from torch import Tensor
 
-from .splits import check_indices
+from .splits import Array, ArraySplit, carve, check_indices
 
 _SEED = 0  # part of the definition of a limited split: never changes
 
 
-@attrs.frozen(
-    kw_only=True, slots=False
-)  # no slots: sources keep what they loaded by cached_property
+@attrs.frozen(kw_only=True, slots=False)  # no slots: sources use cached_property
 class Shrinkable(Dataset):
-    """A data set that can be had smaller. Give ``full_spec`` and ``full_split``."""
+    """A data set with these options. Subclasses define ``full_spec`` and ``full_split``."""
 
     size: int | None = attrs.field(default=None, validator=optional(ge(1)))
     levels: int | None = attrs.field(default=None, validator=optional(ge(2)))
@@ -40,11 +39,11 @@ class Shrinkable(Dataset):
     @property
     @abstractmethod
     def full_spec(self) -> DataSpec:
-        """The form of the source itself."""
+        """The spec without the options."""
 
     @abstractmethod
     def full_split(self, name: str) -> Split:
-        """All of ``train``, ``validation`` or ``test``, in the source's own form."""
+        """All of ``train``, ``validation`` or ``test``, without the options."""
 
     @property
     def spec(self) -> DataSpec:
@@ -60,7 +59,7 @@ class Shrinkable(Dataset):
             shape = (self.size, self.size, shape[2])
         if self.levels is not None:
             if self.levels > levels:
-                raise ConfigError(f"{name}: levels={self.levels}, but it only has {levels}")
+                raise ConfigError(f"{name}: levels={self.levels}, but it has only {levels}")
             levels = self.levels
         return attrs.evolve(full, shape=shape, levels=levels)
 
@@ -76,9 +75,34 @@ class Shrinkable(Dataset):
         return split
 
 
+@attrs.frozen(kw_only=True, slots=False)
+class TrainAndTest(Shrinkable):
+    """A source with a train and a test part; validation is carved out of train."""
+
+    path: Path | None = None  # the folder; None: the default ones
+
+    @abstractmethod
+    def read_part(self, part: str) -> tuple[Array, Array | None]:
+        """Images and labels of ``train`` or ``test``."""
+
+    @cached_property
+    def _train(self) -> tuple[Array, Array | None]:
+        return self.read_part("train")
+
+    @cached_property
+    def _test(self) -> tuple[Array, Array | None]:
+        return self.read_part("test")
+
+    def full_split(self, name: str) -> Split:
+        if name == "test":
+            return ArraySplit(*self._test)
+        train, validation = carve(np.arange(len(self._train[0])), type(self).__name__)
+        return ArraySplit(*self._train, train if name == "train" else validation)
+
+
 @attrs.frozen(eq=False)
 class Limited(Split):
-    """A fixed choice of ``count`` examples, in their old order."""
+    """A fixed choice of ``count`` examples, in their order."""
 
     base: Split
     count: int
@@ -130,17 +154,17 @@ class Requantised(Split):
 def area_average(x: Tensor, size: int) -> Tensor:
     """[B, S, S, C] integers -> [B, size, size, C] int64, rounded half up; also to larger sizes."""
     side = x.shape[1]
-    total = _area_sums(_area_sums(x.long(), size, 1), size, 2)  # of weights that sum to side^2
+    total = _area_sums(_area_sums(x.long(), size, 1), size, 2)  # weights sum to side^2
     return total.mul_(2).add_(side**2).div_(2 * side**2, rounding_mode="floor")
 
 
 def _area_sums(x: Tensor, size: int, axis: int) -> Tensor:
-    """``size`` times the sums of x over ``size`` equal stretches of an axis, in whole numbers.
+    """``size`` times the sums of x over ``size`` equal stretches of an axis, in integers.
 
-    The sum up to an edge q + r/size is that of the first q elements and r/size of the next one.
+    The sum up to an edge q + r/size is that of the first q elements plus r/size of the next one.
     """
     side = x.shape[axis]
-    if side % size == 0:  # whole pixels only: the same, faster
+    if side % size == 0:  # whole pixels only: faster
         shape = (*x.shape[:axis], size, side // size, *x.shape[axis + 1 :])
         stretches = x.reshape(shape).unbind(axis + 1)
         total = stretches[0] * size

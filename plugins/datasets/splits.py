@@ -1,13 +1,11 @@
-"""Splits over arrays, and the rule by which a missing split is carved out of train.
-
-The rule, the same for every source and every machine:
+"""Splits over arrays, and the rule that carves a missing split out of train:
 
     validation   a tenth of train, at least 1 and at most 10,000 examples, chosen by the keyed
                  permutation of ``elbowroom.randomness.shuffle`` with seed 0
-    test         the source's own, never touched; where a source has none, a second such tenth
+    test         the source's own, unchanged; if it has none, a second such tenth
 
-    Folders with a validation part and no test part keep their train whole: such a tenth of the
-    validation part is validation, the rest of it is test.
+If a folder has a validation part and no test part, train is unchanged: a tenth of the validation
+part is validation, the rest of it is test.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _SEED = 0  # part of the definition of every carved split: never changes
 
 
 class Array(Protocol):
-    """What a split reads from: a numpy array, or one that stays on disk."""
+    """A numpy array, or one on disk."""
 
     def __len__(self) -> int: ...
 
@@ -58,7 +56,7 @@ class ArraySplit(Split):
 
 
 def check_indices(indices: Tensor, size: int) -> Rows:
-    """``indices`` as numpy; numpy itself would take a negative one from the other end."""
+    """``indices`` as numpy, none of them negative."""
     rows: Rows = indices.detach().cpu().numpy()
     if rows.size and not (rows.min() >= 0 and rows.max() < size):
         raise IndexError(f"indices {rows.min()} .. {rows.max()} of a split of {size} examples")
@@ -66,7 +64,7 @@ def check_indices(indices: Tensor, size: int) -> Rows:
 
 
 def carve(rows: Rows, source: object) -> tuple[Rows, Rows]:
-    """(what stays, the carved part) of ``rows``, both in their old order."""
+    """(rest, carved part) of ``rows``, both in their order."""
     count = len(rows)
     if count < 2:
         raise ElbowroomError(f"{source}: {count} example(s) cannot be split into two parts")
@@ -80,7 +78,7 @@ _Parts = dict[str, tuple[_Source, Rows]]  # split -> (where, which rows of it)
 
 
 def with_tenths_of_train(parts: _Parts[_Source], name: object) -> _Parts[_Source]:
-    """All three splits: what a source does not have is carved out of train."""
+    """All three splits; missing ones are carved out of train."""
     splits = dict(parts)
     for missing in ("test", "validation"):
         if missing not in splits:
@@ -91,7 +89,7 @@ def with_tenths_of_train(parts: _Parts[_Source], name: object) -> _Parts[_Source
 
 
 def with_train_whole(parts: _Parts[_Source], name: object) -> _Parts[_Source]:
-    """The same, but a validation part without a test part beside it gives both, and train none."""
+    """The same, but validation without test is divided into both."""
     if "validation" in parts and "test" not in parts:
         where, rows = parts["validation"]
         rest, tenth = carve(rows, name)
@@ -100,7 +98,7 @@ def with_train_whole(parts: _Parts[_Source], name: object) -> _Parts[_Source]:
 
 
 def carved_size(count: int) -> int:
-    """How many of ``count`` examples are carved out: a tenth, at least 1, at most 10,000."""
+    """Number of examples carved out of ``count``: a tenth, at least 1, at most 10,000."""
     return max(1, min(count // 10, _MOST))
 
 

@@ -1,13 +1,12 @@
-"""``toy`` and ``toy-bits``: distributions small enough to be written down.
+"""``toy`` and ``toy-bits``: distributions with known probabilities.
 
     toy       27 states: three values a, b, c in {0, 1, 2} with
               q(a, b, c) ~ exp(1.5 cos(2 pi (a-b)/3) + 1.0 cos(2 pi (b-c)/3) + 0.3 a)
     toy-bits  2^n states: independent bits, bit i is one with probability p_i, the p_i evenly
               spaced from ``low`` to ``high``
 
-Every probability is known, so exact denoisers can be built, and the entropy, which no bound on
-the negative log-likelihood can beat, is a number. Examples are independent draws: example i of a
-split is a function of (split, i), nothing is stored.
+So exact denoisers can be built, and the entropy, the least possible negative log-likelihood, is
+known. Examples are independent draws: example i of a split is a function of (split, i).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SEED = 0  # part of the definition of the splits: never changes
 
 @attrs.frozen(kw_only=True, slots=False)  # no slots: tables are kept by cached_property
 class Tabular(Dataset):
-    """A distribution over a table of states. Give ``spec``, ``states`` and ``log_weights``."""
+    """A distribution over a table of states, by ``spec``, ``states`` and ``log_weights``."""
 
     examples: int = attrs.field(default=65_536, validator=ge(1))  # in train; a tenth in the others
 
@@ -51,7 +50,7 @@ class Tabular(Dataset):
 
     @cached_property
     def entropy(self) -> float:
-        """In nats: the least mean negative log-likelihood any model can have."""
+        """In nats."""
         return float(torch.special.entr(self.probabilities).sum())
 
     def split(self, name: str) -> Split:
@@ -82,7 +81,7 @@ class Draws(Split):
 
 @attrs.frozen(kw_only=True, slots=False)
 class CoupledTriple(Tabular):
-    """Three coupled values of three levels; see the module's text."""
+    """Three coupled values of three levels."""
 
     @property
     def spec(self) -> DataSpec:
@@ -104,7 +103,7 @@ _PROBABILITY = and_(gt(0.0), lt(1.0))
 
 @attrs.frozen(kw_only=True, slots=False)
 class IndependentBits(Tabular):
-    """Independent bits; see the module's text."""
+    """Independent bits."""
 
     bits: int = attrs.field(default=4, validator=and_(ge(1), le(16)))
     low: float = attrs.field(default=0.1, validator=_PROBABILITY)

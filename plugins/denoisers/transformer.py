@@ -154,9 +154,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, modulation: Tensor, rotation: Tensor | None) -> Tensor:
         """Tokens x [B, N, d], modulation [B, 6, d], rotation [N, D / 2]."""
-        shift1, scale1, gate1, shift2, scale2, gate2 = modulation.unsqueeze(2).unbind(
-            1
-        )  # [B, 1, d]
+        each = modulation.unsqueeze(2).unbind(1)  # six of [B, 1, d]
+        shift1, scale1, gate1, shift2, scale2, gate2 = each
         # Dropout has one mask for all tokens, so it is applied to the gates.
         gate1, gate2 = (F.dropout(gate, self.dropout, self.training) for gate in (gate1, gate2))
         x = torch.addcmul(x, gate1, self.attend(modulated(x, shift1, scale1), rotation))

@@ -1,4 +1,4 @@
-"""Where a diffusers scheduler is: its sample is a x + b eps, whatever its convention.
+"""The coordinates of a diffusers scheduler: its sample is a x + b eps, with
 
     variance preserving   a^2 = alphas_cumprod[t], b^2 = 1 - a^2   (DDPM, DDIM, ...)
     the same by sigma     a = 1/sqrt(1 + sigma^2), b = a sigma     (DPM-Solver, UniPC, DEIS, ...)
@@ -32,21 +32,21 @@ class Coordinates:
 
     @property
     def scale(self) -> float:
-        """What z is multiplied by to become the scheduler's sample."""
+        """The factor from z to the scheduler's sample."""
         return math.hypot(self.a, self.b)
 
 
 def coordinates(scheduler: Any, index: int) -> Coordinates:
-    """Where the scheduler's sample is when the network is called for the ``index``-th time."""
+    """The coordinates at the scheduler's network call ``index``."""
     sigmas = getattr(scheduler, "sigmas", None)
     if sigmas is None:
         kept = getattr(scheduler, "alphas_cumprod", None)
         if kept is None:
-            raise _not_understood(scheduler, "it has neither sigmas nor alphas_cumprod")
+            raise _unsupported(scheduler, "it has neither sigmas nor alphas_cumprod")
         share = float(kept[int(scheduler.timesteps[index])])
         return _checked(scheduler, math.sqrt(share), math.sqrt(1 - share))
     between = getattr(scheduler, "sigmas_interpol", None)
-    if between is not None and index % 2:  # KDPM2's second look of a step
+    if between is not None and index % 2:  # KDPM2's second call of a step
         behind = type(scheduler).__name__ == "KDPM2AncestralDiscreteScheduler"  # it counts from 0
         return _checked(scheduler, 1.0, float(between[index - behind]))
     sigma = float(sigmas[index])
@@ -58,18 +58,18 @@ def coordinates(scheduler: Any, index: int) -> Coordinates:
     return _checked(scheduler, 1.0, sigma)
 
 
-# sigma = 1 of a straight path holds no signal at all; the network is asked just before it
+# sigma = 1 of a straight path has no signal; the network is evaluated just before it
 _LEAST = 1e-4
 
 
 def _checked(scheduler: Any, a: float, b: float) -> Coordinates:
     if b <= 0 or a < 0:
-        raise _not_understood(scheduler, f"it calls the network at signal {a:g}, noise {b:g}")
+        raise _unsupported(scheduler, f"it calls the network at signal {a:g}, noise {b:g}")
     return Coordinates(max(a, _LEAST * b), b)
 
 
 def output_for(scheduler: Any, prediction: RealPrediction, sample: Tensor, index: int) -> Tensor:
-    """The prediction in the form this scheduler takes a network's output."""
+    """The prediction as the network output this scheduler expects."""
     if hasattr(scheduler, "precondition_outputs"):  # EDM: x = c_skip sample + c_out output
         sigma = scheduler.sigmas[index]
         skip = scheduler.precondition_outputs(sample, sample * 0, sigma)
@@ -87,10 +87,10 @@ def output_for(scheduler: Any, prediction: RealPrediction, sample: Tensor, index
         return prediction.v
     if kind == "flow_prediction":
         return prediction.eps - prediction.x
-    raise _not_understood(scheduler, f"it wants the network to predict {kind!r}")
+    raise _unsupported(scheduler, f"its prediction_type is {kind!r}")
 
 
-def _not_understood(scheduler: Any, why: str) -> ElbowroomError:
+def _unsupported(scheduler: Any, why: str) -> ElbowroomError:
     return ElbowroomError(
-        f"sampler.scheduler: {type(scheduler).__name__} cannot serve Gaussian diffusion: {why}"
+        f"sampler.scheduler: {type(scheduler).__name__} does not support Gaussian diffusion: {why}"
     )

@@ -1,4 +1,4 @@
-"""``scheduler``: the levels that a scheduler of diffusers places itself."""
+"""``scheduler``: the levels that a scheduler of diffusers chooses itself."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from elbowroom import EvenGrid
 
 
 @attrs.frozen
-class SchedulersOwn(EvenGrid):
-    """Its own for the sampler ``diffusers``, by whichever spacing it has; even for any other."""
+class SchedulerGrid(EvenGrid):
+    """The scheduler's levels for the sampler ``diffusers``; an even grid for any other."""

@@ -1,4 +1,4 @@
-"""The table of noise that a scheduler of diffusers is made from: betas, one for each level."""
+"""The betas of a diffusers scheduler, one for each level."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 HIGHEST = 14.0
-"""A lambda beyond which 1 - alphas_cumprod is lost in float32."""
+"""The lambda beyond which 1 - alphas_cumprod underflows in float32."""
 
 
 def betas(log_snr: Tensor) -> list[float]:

@@ -1,17 +1,16 @@
-"""unet: diffusers' ``UNet2DModel``, the customary network of Gaussian diffusion.
+"""unet: diffusers' ``UNet2DModel``.
 
 Convolutions at several resolutions with attention at all but the first (Ho et al. 2020; Ronneberger
-et al. 2015). It serves either process: elements with states go through an embedding that all
-channels share, and come out as logits. Its last convolution starts at zero, so it says nothing at
-first.
+et al. 2015). For processes with states, elements are embedded by a table shared by all channels,
+and the outputs are logits. The last convolution is zero at first.
 
-The U-Net expects a timestep from 0 to 1000 and looks at it through sinusoids of periods up to
-60,000; lambda is mapped to
+The U-Net expects a timestep from 0 to 1000, embedded by sinusoids of periods up to 60,000; lambda
+is mapped to
 
     timestep = 40 (12.5 - lambda),
 
-which takes 12.5 (nearly clean) to 0 and -12.5 (nearly noise) to 1000. A network that is not told
-the level gets timestep 0 always.
+which maps 12.5 (nearly clean) to 0 and -12.5 (nearly noise) to 1000. Without the level as an input
+the timestep is 0.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from torch import Tensor, nn
 class UNet(Denoiser):
     """diffusers' ``UNet2DModel`` for images.
 
-    ``channels`` times each of ``multiples`` are the widths at each resolution, the first the
-    image's own, each next half of it; ``layers`` residual blocks at each. ``head`` is how wide an
-    attention head is, ``groups`` the number of each norm's groups.
+    ``channels`` times each of ``multiples`` are the widths at each resolution, each half of the one
+    before, with ``layers`` residual blocks. ``head`` is the width of an attention head, ``groups``
+    the number of groups of each norm.
     """
 
     def __init__(
@@ -64,8 +63,8 @@ class UNet(Denoiser):
         states, classes = signature.in_states, signature.classes
         wide = channels if embedding is None else embedding
         if time not in ("auto", "yes", "no"):
-            raise ConfigError(f"time: {time!r} is none of 'auto', 'yes', 'no'")
-        self.told_level = signature.needs_level if time == "auto" else time == "yes"
+            raise ConfigError(f"time: {time!r} is not one of 'auto', 'yes', 'no'")
+        self.uses_level = signature.needs_level if time == "auto" else time == "yes"
         self.null_class = null_class
         self.embedding = None if states is None else nn.Embedding(states, wide)
         deeper = len(multiples) - 1
@@ -88,7 +87,7 @@ class UNet(Denoiser):
 
     @property
     def checkpoint_activations(self) -> bool:
-        """Set by a run: recompute blocks in the backward pass instead of keeping their insides."""
+        """Set by a run: recompute blocks in the backward pass instead of storing activations."""
         return bool(self.unet.is_gradient_checkpointing)
 
     @checkpoint_activations.setter
@@ -101,32 +100,31 @@ class UNet(Denoiser):
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
         if z.shape[1:] != self.signature.shape:
             raise ValueError(
-                f"z is {list(z.shape)}; this network was built for [B, "
+                f"z has shape {list(z.shape)}, but the network was built for [B, "
                 f"{', '.join(map(str, self.signature.shape))}]"
             )
         values = z.to(self.unet.dtype) if self.embedding is None else self.embedding(z).flatten(3)
         image = values.permute(0, 3, 1, 2).contiguous()  # [B, C * E, H, W]
-        said: Tensor = self.unet(image, self._timestep(z, log_snr), self._labels(z, cond)).sample
+        out: Tensor = self.unet(image, self._timestep(z, log_snr), self._labels(z, cond)).sample
         states = () if self.signature.out_states is None else (self.signature.out_states,)
-        return said.permute(0, 2, 3, 1).reshape(*z.shape, *states)
+        return out.permute(0, 2, 3, 1).reshape(*z.shape, *states)
 
     def _timestep(self, z: Tensor, log_snr: Tensor | None) -> Tensor:
-        if not self.told_level:
+        if not self.uses_level:
             return torch.zeros(len(z), device=z.device)
         if log_snr is None:
-            raise ValueError("this network is told the level, and log_snr is None")
+            raise ValueError("this network needs the level, but log_snr is None")
         return (40 * (12.5 - log_snr)).float()
 
     def _labels(self, z: Tensor, cond: Tensor | None) -> Tensor | None:
         classes = self.signature.classes
         if classes is None and cond is not None:
-            raise ValueError("labels were given to a network of data without classes")
+            raise ValueError("labels were given to a network without classes")
         if classes is None or cond is not None:
             return cond
         if not self.null_class:
             raise ElbowroomError(
-                f"a network of {classes} classes needs labels; only with 'null_class: true' can "
-                "it do without"
+                f"a network with {classes} classes needs labels unless it has 'null_class: true'"
             )
         return torch.full((len(z),), classes, device=z.device)
 
@@ -144,11 +142,10 @@ def _check(
 ) -> None:
     if len(signature.shape) != 3:
         raise IncompatibleError(
-            f"unet is for images (H, W, C) and the data are of shape {signature.shape}; 'dit' "
-            "serves sequences"
+            f"unet needs images (H, W, C), not data of shape {signature.shape}. Use 'dit'."
         )
     if null_class and signature.classes is None:
-        raise ConfigError("null_class: true needs data with classes, and these have none")
+        raise ConfigError("null_class: true needs data with classes")
     if not 0 <= dropout < 1:
         raise ConfigError(f"dropout: {dropout} is not in [0, 1)")
     sizes = {"channels": channels, "layers": layers, "head": head, "groups": groups}
@@ -156,7 +153,7 @@ def _check(
         if size < 1:
             raise ConfigError(f"{name}: {size} is not at least 1")
     if not multiples or min(multiples) < 1:
-        raise ConfigError(f"multiples: {multiples} are not one or more numbers of at least 1")
+        raise ConfigError(f"multiples: {multiples} must be one or more integers of at least 1")
     for width in (channels * m for m in multiples):
         for name, part in (("groups", groups), ("head", head)):
             if width % part:
@@ -166,5 +163,5 @@ def _check(
     if height % deepest or width % deepest:
         raise IncompatibleError(
             f"unet: an image of {height} x {width} cannot be halved {len(multiples) - 1} times; "
-            "give fewer 'multiples'"
+            "use fewer 'multiples'"
         )

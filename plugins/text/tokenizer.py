@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _AT_ONCE = 1 << 16  # characters: a tokenizer keeps much beside each of them
+_MOST_TOKENS = 1 << 22  # the vocabulary is a table of all ids
 _VISIBLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _HIDDEN = tuple(byte for byte in range(256) if byte not in _VISIBLE)
 _BYTE = {chr(byte): byte for byte in _VISIBLE} | {
@@ -38,6 +39,8 @@ class Pieces(Vocabulary):
         pieces = {number: piece for piece, number in tokenizer.get_vocab().items()}
         if len(pieces) < 2:
             raise ElbowroomError(f"{source} has {len(pieces)} pieces; 2 are needed")
+        if max(pieces) >= _MOST_TOKENS:
+            raise ElbowroomError(f"{source} has the token id {max(pieces)}, above {_MOST_TOKENS}")
         read = {k: added[k] if k in added else _text(piece, source) for k, piece in pieces.items()}
         self.tokens = tuple(read.get(k, "") for k in range(max(read) + 1))
 
@@ -70,8 +73,10 @@ class Pieces(Vocabulary):
             tokenizer = library.Tokenizer.from_str(path.read_text("utf-8"))
         except OSError as error:
             raise ElbowroomError(f"cannot read the tokenizer {path}: {error.strerror}") from error
-        except Exception as error:  # the library raises nothing more telling
-            raise ElbowroomError(f"{path} is no file of a tokenizer: {error}") from error
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # the library may panic, which is not an Exception
+            raise ElbowroomError(f"{path} is not a tokenizer file: {error}") from None
         if not isinstance(tokenizer.decoder, library.decoders.ByteLevel):
             raise _not_of_bytes(path)
         tokenizer.no_truncation()
@@ -79,9 +84,12 @@ class Pieces(Vocabulary):
         return cls(tokenizer, path)
 
     def encode(self, text: str) -> Codes:
-        encoded = (
-            self._tokenizer.encode(part, add_special_tokens=False).ids for part in _parts(text)
-        )
+        try:
+            encoded = [
+                self._tokenizer.encode(p, add_special_tokens=False).ids for p in _parts(text)
+            ]
+        except Exception as error:  # a file may name tokens that it does not have
+            raise ElbowroomError(f"the tokenizer cannot encode the text: {error}") from error
         return np.concatenate(
             [np.empty(0, self.dtype), *(np.array(i, self.dtype) for i in encoded)]
         )

@@ -14,7 +14,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The classes a folder is loaded with; importing diffusers takes seconds, so only then."""
+    """Import the classes lazily: importing diffusers takes seconds."""
     if name in _HOMES:
         from importlib import import_module
 

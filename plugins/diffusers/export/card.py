@@ -1,4 +1,4 @@
-"""The model card: what the model is, how to use it, what was measured, where it comes from."""
+"""The model card: description, usage, measurements and provenance."""
 
 from __future__ import annotations
 
@@ -17,28 +17,27 @@ from .native import Native
 
 
 def model_card(run: Loaded, config: Config, use: Iterable[str]) -> str:
-    """README.md, with the header that the hub reads; ``use`` says how to draw from it."""
+    """README.md with the hub's header; ``use`` are the lines on usage."""
     data = run.model.process.data
-    picture = len(data.shape) == 3
     header: dict[str, Any] = {
         "library_name": "diffusers",
         "tags": ["elbowroom", "diffusion", config.process.name],
     }
-    if picture:
+    if len(data.shape) == 3:
         header["pipeline_tag"] = "unconditional-image-generation"
     parameters = sum(p.numel() for p in run.model.denoiser.parameters())
     sampler = config.sampler.name if config.sampler else "ancestral"
     names = {
-        "Data": f"{_words(config.data.name if config.data else '?')}: "
+        "Data": f"{_escaped(config.data.name if config.data else '?')}: "
         f"{' × '.join(map(str, data.shape))} integers of {data.levels} levels"
         + (f", {data.classes} classes" if data.classes else "")
-        + (f" ({_words(join_names(data.names))})" if data.names else ""),
-        "Process": _words(config.process.name),
-        "Schedule": _words(config.schedule.name if config.schedule else "natural"),
-        "Weighting": _words(config.weighting.name),
-        "Network": f"{_words(config.denoiser.name if config.denoiser else '?')}, "
+        + (f" ({_escaped(join_names(data.names))})" if data.names else ""),
+        "Process": _escaped(config.process.name),
+        "Schedule": _escaped(config.schedule.name if config.schedule else "natural"),
+        "Weighting": _escaped(config.weighting.name),
+        "Network": f"{_escaped(config.denoiser.name if config.denoiser else '?')}, "
         f"{parameters:,} parameters",
-        "Sampler": _words(sampler),
+        "Sampler": _escaped(sampler),
         "Weights": f"exponential moving average at step {run.checkpoint.step:,}",
     }
     return "\n".join(
@@ -47,7 +46,7 @@ def model_card(run: Loaded, config: Config, use: Iterable[str]) -> str:
             write_yaml(header).rstrip(),
             "---",
             "",
-            f"# {_words(run.folder.path.resolve().name)}",
+            f"# {_escaped(run.folder.path.resolve().name)}",
             "",
             "A diffusion model trained with elbowroom.",
             "",
@@ -76,11 +75,11 @@ def model_card(run: Loaded, config: Config, use: Iterable[str]) -> str:
 
 
 def use_of_elbowroom(run: Loaded, why: str) -> list[str]:
-    """How a model is drawn from that elbowroom must load, and why it must."""
+    """Usage of a model that needs elbowroom, and the reason."""
     data = run.model.process.data
     labels = ", class_labels=0" if data.classes else ""
     return [
-        f"Loading it needs elbowroom beside diffusers: {_words(why)}. "
+        f"Loading it needs elbowroom and diffusers: {_escaped(why)}. "
         "`DiffusionPipeline.from_pretrained` cannot load it: diffusers has no `ElbowroomPipeline`.",
         "",
         "```python",
@@ -96,11 +95,11 @@ def use_of_elbowroom(run: Loaded, why: str) -> list[str]:
 
 
 def use_of_native(run: Loaded, made: Native) -> list[str]:
-    """How a model is drawn from that diffusers loads alone, and what is lost there."""
+    """Usage of a model that needs only diffusers, and how samples differ."""
     data = run.model.process.data
     labels = ", class_labels=[0, 0, 0, 0]" if data.classes else ""
     return [
-        "Diffusers alone loads and samples it.",
+        "It needs only diffusers.",
         "",
         "```python",
         "import torch",
@@ -112,10 +111,10 @@ def use_of_native(run: Loaded, made: Native) -> list[str]:
         "drawn.images[0].show()",
         "```",
         "",
-        f"With {made.calls} steps it calls the network at the levels of the run's own sampler. "
-        "From the same noise a deterministic sampler leads to the same pictures within float32; a "
-        "seed is another noise here than in elbowroom, and pixels are not rounded to the "
-        f"{data.levels} values the data has.",
+        f"With {made.calls} steps it calls the network at the levels of the run's sampler. From "
+        "the same noise a deterministic sampler gives the same images within float32; a seed gives "
+        f"other noise than in elbowroom, and pixels are not rounded to the data's {data.levels} "
+        "values.",
     ]
 
 
@@ -125,16 +124,17 @@ def _measurements(run: Loaded) -> Iterator[str]:
         yield "| measurement | value | of |"
         yield "| --- | --- | --- |"
         for name, measurement in evaluation["figures"].items():
-            yield f"| {_words(name)} | {_number(measurement)} | {_of(measurement.get('of', {}))} |"
+            of = _of(measurement.get("of", {}))
+            yield f"| {_escaped(name)} | {_number(measurement)} | {of} |"
         return
     validation = run.checkpoint.state.validation
     if not validation:
-        yield "None measured yet: `elbowroom evaluate RUN` before exporting fills this in."
+        yield "None. Run `elbowroom evaluate RUN` before exporting."
         return
     yield "| measurement | value |"
     yield "| --- | --- |"
     for name, value in validation.items():
-        yield f"| {_words(name)} | {_number({'value': value})} |"
+        yield f"| {_escaped(name)} | {_number({'value': value})} |"
 
 
 def _number(measurement: Mapping[str, Any]) -> str:
@@ -145,7 +145,7 @@ def _number(measurement: Mapping[str, Any]) -> str:
 
 
 def _of(protocol: Mapping[str, Any]) -> str:
-    return _words(", ".join(f"{key}: {value}" for key, value in protocol.items()))
+    return _escaped(", ".join(f"{key}: {value}" for key, value in protocol.items()))
 
 
 def _provenance(config: Config) -> Iterator[str]:
@@ -153,20 +153,20 @@ def _provenance(config: Config) -> Iterator[str]:
     yield "| component | supplied by |"
     yield "| --- | --- |"
     for path, owner in record["components"].items():
-        said = " ".join(str(owner[key]) for key in ("distribution", "version") if key in owner)
-        yield f"| {_words(path)} | {_words(said or 'a file of the author')} |"
+        supplier = " ".join(str(owner[key]) for key in ("distribution", "version") if key in owner)
+        yield f"| {_escaped(path)} | {_escaped(supplier or 'a file of the author')} |"
     for name, version in record["versions"].items():
         yield f"| {name} | {version} |"
 
 
-def _words(text: Any) -> str:
-    """A text in one line that is neither markup nor Markdown, whoever chose it."""
+def _escaped(text: Any) -> str:
+    """A text on one line, with HTML and Markdown escaped."""
     plain = html.escape(" ".join(str(text).split()), quote=False)
     return re.sub(r"[|`*\[\]!\\~#]", lambda sign: f"&#{ord(sign[0])};", plain)
 
 
 def _fenced(language: str, text: str) -> Iterator[str]:
-    """A block of code that no line inside can end."""
+    """A code block with a fence longer than any inside."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     yield from (f"{fence}{language}", text, fence)

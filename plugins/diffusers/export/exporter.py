@@ -6,10 +6,10 @@
       scheduler/             scheduler_config.json
       README.md              the model card
 
-Weights are safetensors, everything else is text, and no code out of the folder is executed. A
-Gaussian U-Net whose sampler diffusers knows is written in diffusers' own classes (``native.py``)
-and needs nothing else; loading any other model needs elbowroom and the plugins that supplied its
-components.
+Weights are safetensors, everything else is text, and no code from the folder is executed. A
+Gaussian U-Net whose sampler has an equivalent in diffusers is written in diffusers' classes
+(``native.py``) and needs nothing else; loading any other model needs elbowroom and the plugins that
+supplied its components.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _log = logging.getLogger(__name__)
 class DiffusersExporter(Exporter):
     """A folder that ``from_pretrained`` loads.
 
-    With ``native: true`` a model that needs elbowroom where it is loaded is refused, with
-    ``native: false`` each one is written that way, and draws the samples of its seeds.
+    ``native: true`` raises an error for a model that needs elbowroom to be loaded; ``native:
+    false`` always writes one that needs it, and whose seeds give the samples of the run.
     """
 
-    native: bool | None = None  # None: where it can be
+    native: bool | None = None  # None: if possible
 
     def write(self, run: Loaded, config: Config, folder: Path) -> None:
         require_package("diffusers", "export to diffusers", "diffusers")
@@ -51,7 +51,7 @@ class DiffusersExporter(Exporter):
             sampler=config.sampler or named_component("sampler", "ancestral", path="sampler"),
         )
         if self.native is False:
-            self._write_ours(run, whole, folder, "it was asked for")
+            self._write_ours(run, whole, folder, "native: false was set")
             return
         try:
             made = native(run.model)
@@ -62,7 +62,7 @@ class DiffusersExporter(Exporter):
             return
         made.pipeline.save_pretrained(folder)
         self._card(run, whole, folder, use_of_native(run, made))
-        _log.info("diffusers alone loads it: DiffusionPipeline.from_pretrained")
+        _log.info("loads with diffusers only: DiffusionPipeline.from_pretrained")
 
     def push(self, folder: Path, repo: str) -> str:
         return push(folder, repo)
@@ -73,16 +73,16 @@ class DiffusersExporter(Exporter):
         from .pipeline import ElbowroomPipeline
         from .scheduler import ElbowroomScheduler
 
-        with trusting():  # the run was loaded already
-            model = ElbowroomModel(**self._said(whole, run, "process", "denoiser"))
+        with trusting():  # as for the run
+            model = ElbowroomModel(**self._arguments(whole, run, "process", "denoiser"))
             scheduler = ElbowroomScheduler(
-                **self._said(whole, run, "process", "schedule", "sampler")
+                **self._arguments(whole, run, "process", "schedule", "sampler")
             )
         model.denoiser.load_state_dict(run.model.denoiser.state_dict())
         ElbowroomPipeline(model.eval(), scheduler).save_pretrained(folder)
         self._card(run, whole, folder, use_of_elbowroom(run, why))
         _log.info(
-            "loading it needs elbowroom beside diffusers: %s; load it with "
+            "loading it needs elbowroom and diffusers: %s; load it with "
             "elbowroom.plugins.diffusers.export.ElbowroomPipeline.from_pretrained",
             why,
         )
@@ -90,13 +90,13 @@ class DiffusersExporter(Exporter):
     def _card(self, run: Loaded, whole: Config, folder: Path, use: list[str]) -> None:
         (folder / "README.md").write_text(model_card(run, whole, use), "utf-8")
 
-    def _said(self, config: Config, run: Loaded, *names: str) -> dict[str, Any]:
-        """What a part needs to be made again."""
+    def _arguments(self, config: Config, run: Loaded, *names: str) -> dict[str, Any]:
+        """The arguments of a part: sections of the config, their suppliers, the data's spec."""
         plain, suppliers = to_plain(config), provenance(config)["components"]
         for code in code_overrides(config):
             if ".py:" in code and code.partition(".")[0] in names:
                 raise ElbowroomError(
-                    f"{code}: a file cannot be exported by its name: put the class into a package "
+                    f"{code}: a class in a file cannot be exported: put the class into a package "
                     "(elbowroom new-plugin)"
                 )
         data = run.model.process.data

@@ -1,11 +1,11 @@
-"""The Hugging Face Hub: a folder goes there as one commit, and comes from there at one commit.
+"""Upload a folder to the Hugging Face Hub as one commit, and download one commit.
 
     hf://OWNER/NAME              the newest commit
     hf://OWNER/NAME@REVISION     a branch, a tag or a commit
 
-A name is resolved to its commit first, and that commit is what is fetched and written down: text
-and safetensors only, so neither a pickle nor code is ever brought here. Who one is, and where the
-hub is, are huggingface_hub's affair (``hf auth login``, HF_TOKEN, HF_ENDPOINT).
+A name is resolved to its commit first, and that commit is downloaded and recorded. Only text and
+safetensors are downloaded, never a pickle or code. Authentication and endpoint are those of
+huggingface_hub (``hf auth login``, HF_TOKEN, HF_ENDPOINT).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _FILES = ["*.json", "*.safetensors", "*.md"]
 
 
 def push(folder: Path, repo: str) -> str:
-    """Commit a folder's files to ``repo``, made private if it is new; answers its pinned name."""
+    """Commit a folder's files to ``repo``, private if it is new; returns the pinned name."""
     api, name = _api(), repo.removeprefix(SCHEME)
-    with _speaking(f"{folder} was written, but not pushed to {repo}"):
+    with _readable_errors(f"{folder} was written, but not pushed to {repo}"):
         api.create_repo(name, private=True, exist_ok=True)
         done = api.upload_folder(
             repo_id=name,
@@ -36,10 +36,10 @@ def push(folder: Path, repo: str) -> str:
 
 
 def fetch(source: str, **where: Any) -> tuple[Path, str]:
-    """The folder of ``hf://OWNER/NAME@REVISION`` on this machine, and its name with its commit."""
+    """The local folder of ``hf://OWNER/NAME@REVISION``, and the name with its commit."""
     name, _, revision = source.removeprefix(SCHEME).partition("@")
     api = _api()
-    with _speaking(f"cannot fetch {source}"):
+    with _readable_errors(f"cannot fetch {source}"):
         commit = api.model_info(name, revision=revision or None).sha
         folder = api.snapshot_download(name, revision=commit, allow_patterns=_FILES, **where)
     return Path(folder), f"{SCHEME}{name}@{commit}"
@@ -52,10 +52,10 @@ def _api() -> Any:
 
 
 @contextmanager
-def _speaking(what: str) -> Iterator[None]:
-    """What the hub's library raises, of many kinds, as one sentence."""
+def _readable_errors(what: str) -> Iterator[None]:
+    """Turn any error of the hub's library into one sentence."""
     try:
         yield
     except Exception as error:
-        words = " ".join(str(error).split()) or type(error).__name__
-        raise ElbowroomError(f"{what}: {words}") from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ElbowroomError(f"{what}: {reason}") from error

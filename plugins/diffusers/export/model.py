@@ -1,4 +1,4 @@
-"""The network as diffusers keeps models: config.json and safetensors."""
+"""The network as a model of diffusers: config.json and safetensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sections import Sections, bound_process, read_sections, reading
 
 @dataclass
 class ElbowroomOutput(BaseOutput):
-    """What the network says: [B, *D], or logits [B, *D, V]."""
+    """The network's output: [B, *D], or logits [B, *D, V]."""
 
     sample: Tensor
 
@@ -25,8 +25,8 @@ class ElbowroomOutput(BaseOutput):
 class ElbowroomModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # their bases differ
     """A denoiser of elbowroom.
 
-    ``sections`` are ``process`` and ``denoiser`` of a config, ``owners`` who supplied them,
-    ``data`` the form of the data.
+    ``sections`` are ``process`` and ``denoiser`` of a config, ``owners`` their suppliers, ``data``
+    the data's spec.
     """
 
     @register_to_config  # type: ignore[untyped-decorator]  # diffusers has no types
@@ -41,9 +41,9 @@ class ElbowroomModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # their ba
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, trust: bool = False, **options: Any) -> Any:
-        """As ever, but never from empty tensors: networks compute tables when they are made.
+        """As diffusers, but only safetensors, and not on the meta device.
 
-        Weights are safetensors, never a pickle. ``trust`` lets code run that the folder names.
+        ``trust`` allows running code that the folder names.
         """
         options = {**options, "low_cpu_mem_usage": False, "use_safetensors": True}
         with reading(trust):
@@ -56,6 +56,6 @@ class ElbowroomModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # their ba
         class_labels: Tensor | None = None,
         return_dict: bool = True,
     ) -> ElbowroomOutput | tuple[Tensor]:
-        """z [B, *D] at lambda [B] -> what the process reads (``ElbowroomScheduler.step``)."""
+        """The output for z [B, *D] at lambda [B], an input of ``ElbowroomScheduler.step``."""
         output = self.denoiser(sample, log_snr, class_labels)
         return ElbowroomOutput(sample=output) if return_dict else (output,)

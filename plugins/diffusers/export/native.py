@@ -1,22 +1,22 @@
-"""A model in diffusers' own classes alone: ``UNet2DModel``, a scheduler, one of its pipelines.
+"""A model in diffusers' classes only: ``UNet2DModel``, a scheduler, one of its pipelines.
 
-A scheduler of diffusers has a table of N levels and tells the network the number i of a row; our
-network is told lambda, by the sinusoid of tau = 40 (12.5 - lambda). So the network is exported with
-the time embedding "learned", and row i of that embedding is the sinusoid of tau(lambda_i): whatever
-the schedule, the network sees row i as it saw lambda_i in training.
+A scheduler of diffusers has a table of N levels, and the network's input is the index i of a row;
+our network's input is lambda, as the sinusoid of tau = 40 (12.5 - lambda). So the network is
+exported with the time embedding "learned", and row i of that embedding is the sinusoid of
+tau(lambda_i), for any schedule.
 
     ddim (eta 0)              DDIMScheduler
     ancestral, ddim (eta 1)   DDPMScheduler, variance "fixed_small"
     diffusers                 the scheduler it names
 
-The table of the first two holds the grid of the run's sampler: a path of T steps and a last look
-at its end are S = T + 1 calls, and N is the multiple k S of S that is at least 1000. With
-``timestep_spacing: trailing``, S calls are then at the rows k S - 1, k (S - 1) - 1, ..., k - 1, and
-there the levels of the grid stand; between them t is linear. The last of the S steps goes to no
-noise at all, which is x_hat at the grid's end: what elbowroom calls a sample.
+The table of the first two contains the grid of the run's sampler: T steps and a last call at the
+end are S = T + 1 calls, and N is the smallest multiple k S of S that is at least 1000. With
+``timestep_spacing: trailing``, S calls are at the rows k S - 1, k (S - 1) - 1, ..., k - 1, which
+have the levels of the grid; between them t is linear. The last of the S steps goes to zero noise,
+which is x_hat at the grid's end, as in elbowroom.
 
-A scheduler keeps its table as betas in float32 and multiplies 1 - beta up; each beta here is
-chosen for the product so far, so that errors do not add up.
+A scheduler stores its table as betas in float32 and multiplies 1 - beta; each beta is computed for
+the product so far, so that errors do not accumulate.
 """
 
 from __future__ import annotations
@@ -38,51 +38,50 @@ from elbowroom import (
 )
 from torch import Tensor
 
-from ..coordinates import coordinates
-from ..grid import SchedulersOwn
+from ..grid import SchedulerGrid
 from ..noise_table import HIGHEST, betas
-from ..sampler import DiffusersSampler
+from ..sampler import DiffusersSampler, called_levels
 from ..unet import UNet
 
-_FEWEST = 1000  # rows of a table: as many as diffusers' pipelines take by default
-_BEYOND = 0.01  # how far the rows after the grid's end rise above it, in lambda
-_LEVELS = (6.0, 0.5, -5.0)  # where it is looked at what a process makes of an output
+_FEWEST = 1000  # rows of a table, the default of diffusers' pipelines
+_BEYOND = 0.01  # rise of lambda per call in the rows after the grid's end
+_LEVELS = (6.0, 0.5, -5.0)  # at which a process's parametrisation is identified
 
 
 class NotNativeError(ElbowroomError):
-    """Why a model needs elbowroom to be sampled."""
+    """A model that diffusers cannot sample without elbowroom."""
 
 
 @attrs.frozen(eq=False)
 class Native:
-    """What diffusers loads on its own."""
+    """A pipeline of diffusers' classes."""
 
     pipeline: Any
-    calls: int  # num_inference_steps at which it walks the run's own grid
+    calls: int  # num_inference_steps that follow the run's grid
 
 
 def native(model: Diffusion) -> Native:
-    """The model in classes of diffusers; otherwise NotNativeError says what stands in the way."""
+    """The model in classes of diffusers; raises a NotNativeError with the reason if it has none."""
     from diffusers import ConsistencyModelPipeline, DDIMPipeline, DDIMScheduler, DDPMPipeline
 
     if not isinstance(model.denoiser, UNet):
         raise NotNativeError(
-            f"its network is a {type(model.denoiser).__name__}, and only 'unet' is diffusers' own"
+            f"its network is a {type(model.denoiser).__name__}; only 'unet' is a class of diffusers"
         )
     kind = prediction_type(model.process)
     scheduler, log_snr, calls = _scheduler(model, kind)
     unet = network(model.denoiser, log_snr)
     if model.denoiser.signature.classes is not None:
         if not isinstance(unet.config.sample_size, int):
-            raise NotNativeError("diffusers' pipeline for classes draws square pictures only")
-        make: Any = ConsistencyModelPipeline  # the one that hands labels to a U-Net
+            raise NotNativeError("diffusers' pipeline with labels draws square images only")
+        make: Any = ConsistencyModelPipeline  # the one with labels for a U-Net
     else:
         make = DDIMPipeline if isinstance(scheduler, DDIMScheduler) else DDPMPipeline
     return Native(make(unet, scheduler), calls)
 
 
 def prediction_type(process: Process) -> str:
-    """What the network predicts, in diffusers' words: found by asking the process."""
+    """diffusers' name for what the network predicts, found by evaluating the process."""
     if "real" in process.traits:
         level = Level.at(torch.tensor(_LEVELS, dtype=torch.float64), process)
         seeded = torch.Generator().manual_seed(0)
@@ -90,25 +89,25 @@ def prediction_type(process: Process) -> str:
             2, 3, *process.data.shape, generator=seeded, dtype=torch.float64
         ).unbind()
         level = level.over(z)
-        shown = process.network_input(z, level)
+        network_input = process.network_input(z, level)
         meanings = {
             "epsilon": RealPrediction(z, level, given_eps=output),
             "v_prediction": RealPrediction(z, level, given_v=output),
             "sample": RealPrediction(z, level, given_x=output),
         }
-        if process.signature().out_states is None and torch.equal(shown, z):
+        if process.signature().out_states is None and torch.equal(network_input, z):
             x = process.read(output, z, level).x
             for kind, meaning in meanings.items():
                 if torch.allclose(x, meaning.x):
                     return kind
     raise NotNativeError(
-        "its network predicts what no scheduler of diffusers takes; of a Gaussian process they "
-        "take predict: eps, v and x"
+        "its parametrisation has no equivalent in diffusers; a Gaussian process with predict: eps, "
+        "v and x has"
     )
 
 
 def network(denoiser: UNet, log_snr: Tensor) -> Any:
-    """The U-Net that is told the row of a table with these lambdas [N], data first."""
+    """The U-Net whose input is a row of the table of these lambdas [N], data first."""
     from diffusers import UNet2DModel
 
     ours, (height, width, _) = denoiser.unet, denoiser.signature.shape
@@ -119,14 +118,14 @@ def network(denoiser: UNet, log_snr: Tensor) -> Any:
         num_train_timesteps=len(log_snr),
         sample_size=height if height == width else (height, width),
     )
-    tau = 40 * (12.5 - log_snr) if denoiser.told_level else torch.zeros(len(log_snr))
-    told = {"time_proj.weight": ours.time_proj(tau.float())}
-    made.load_state_dict({**ours.state_dict(), **told})
+    tau = 40 * (12.5 - log_snr) if denoiser.uses_level else torch.zeros(len(log_snr))
+    embedding = {"time_proj.weight": ours.time_proj(tau.float())}
+    made.load_state_dict({**ours.state_dict(), **embedding})
     return made.eval()
 
 
 def table(sampler: Sampler, model: Diffusion) -> Tensor:
-    """lambda [N], data first: the sampler's grid, and levels between its own."""
+    """lambda [N], data first: the sampler's grid with levels in between."""
     grid = sampler.levels(model)
     calls = len(grid.t)
     k = -(-_FEWEST // calls)
@@ -138,12 +137,12 @@ def table(sampler: Sampler, model: Diffusion) -> Tensor:
 
 
 def _scheduler(model: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
-    """The scheduler that does what the model's sampler does, its lambdas [N] and its calls."""
+    """The scheduler equivalent to the model's sampler, its lambdas [N] and its calls."""
     sampler = model.sampler
     if sampler is None:
         raise NotNativeError("it has no sampler")
     if sampler.is_guided:
-        raise NotNativeError("its sampler is guided, and diffusers' pipelines of a U-Net are not")
+        raise NotNativeError("its sampler is guided, but diffusers' pipelines of a U-Net are not")
     find = installed().find
     makers: dict[type[Any], Callable[[Any, Diffusion, str], tuple[Any, Tensor, int]]] = {
         find("sampler", "elbowroom/ddim").load(): _ddim,
@@ -153,8 +152,8 @@ def _scheduler(model: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
     make = makers.get(type(sampler))
     if make is None:
         raise NotNativeError(
-            f"diffusers has no sampler {type(sampler).__name__} of ours; sampler=ddim has its like "
-            "there, and sampler=diffusers is one of its own"
+            f"its sampler {type(sampler).__name__} has no equivalent in diffusers; sampler=ddim "
+            "and sampler=diffusers have"
         )
     return make(sampler, model, kind)
 
@@ -166,13 +165,13 @@ def _ddim(sampler: Any, model: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
         return _ddpm(sampler, model, kind)
     if sampler.eta:
         raise NotNativeError(
-            f"its sampler's eta is {sampler.eta:g}, which a scheduler of diffusers cannot keep: "
-            "sampler.eta=0 and 1 have their like there"
+            f"its sampler has eta={sampler.eta:g}, which a scheduler of diffusers does not store; "
+            "sampler.eta=0 and 1 have an equivalent"
         )
     if sampler.clip:
         raise NotNativeError(
-            "its sampler clips, and diffusers' DDIM then keeps the eps of before: "
-            "sampler.clip=false has its like there"
+            "its sampler clips, but diffusers' DDIM does not recompute eps then; "
+            "sampler.clip=false has an equivalent"
         )
     return _of_table(DDIMScheduler, sampler, model, prediction_type=kind, clip_sample=False)
 
@@ -199,8 +198,8 @@ def _of_table(
     log_snr = table(sampler, model)
     if float(log_snr[0]) > HIGHEST:
         raise NotNativeError(
-            f"its path ends at log-SNR {float(log_snr[0]):.4g}, and tables of diffusers, in "
-            f"float32, end at {HIGHEST:g}: schedule.log_snr_max={HIGHEST:g}"
+            f"its schedule ends at log-SNR {float(log_snr[0]):.4g}, but diffusers' float32 tables "
+            f"end at {HIGHEST:g}: set schedule.log_snr_max={HIGHEST:g}"
         )
     made = cls(
         num_train_timesteps=len(log_snr),
@@ -212,19 +211,16 @@ def _of_table(
 
 
 def _its_own(sampler: DiffusersSampler, _: Diffusion, kind: str) -> tuple[Any, Tensor, int]:
-    if not isinstance(sampler.grid, SchedulersOwn):
-        raise NotNativeError("a grid makes a table that holds for one number of steps alone")
+    if not isinstance(sampler.grid, SchedulerGrid):
+        raise NotNativeError("a table made from a grid is valid for one number of steps only")
     scheduler = attrs.evolve(sampler, options={**sampler.options, "prediction_type": kind}).build()
     name, kept = sampler.scheduler, getattr(scheduler, "alphas_cumprod", None)
     if kept is None or scheduler.timesteps.is_floating_point():
         raise NotNativeError(f"{name} calls the network between the rows of a table")
     if "generator" not in inspect.signature(scheduler.step).parameters:
-        raise NotNativeError(f"no pipeline of diffusers with a U-Net walks {name}")
+        raise NotNativeError(f"no pipeline of diffusers with a U-Net supports {name}")
     share = kept.double().clamp(1e-12, 1 - 1e-12)
     log_snr = share.logit()
-    asked = torch.tensor(
-        [coordinates(scheduler, i).log_snr for i in range(len(scheduler.timesteps))]
-    )
-    if not torch.allclose(asked.double(), log_snr[scheduler.timesteps.cpu()], atol=1e-3):
+    if not torch.allclose(called_levels(scheduler), log_snr[scheduler.timesteps.cpu()], atol=1e-3):
         raise NotNativeError(f"{name} calls the network between the rows of its table")
     return scheduler, log_snr, sampler.steps

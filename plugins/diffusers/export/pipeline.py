@@ -1,4 +1,4 @@
-"""Model and scheduler together: the very samples that ``elbowroom sample`` draws."""
+"""The pipeline of an exported model; its samples are those of ``elbowroom sample``."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from .scheduler import ElbowroomScheduler
 _WHERE = frozenset(
     ("cache_dir", "force_download", "proxies", "token", "local_files_only", "revision")
 )
-"""What says where files are, for models and schedulers alike."""
+"""Options of ``from_pretrained`` that locate files."""
 
 
 @dataclass
 class ElbowroomPipelineOutput(BaseOutput):
-    """Samples as pictures (None where data has no picture) and as integers."""
+    """Samples as images (None if the data are not images) and as integers."""
 
-    images: Any  # PIL pictures, or float [B, H, W, C] in 0 .. 1
+    images: Any  # PIL images, or float [B, H, W, C] in 0 .. 1
     tokens: Tensor  # [B, *shape] integers
 
 
 class ElbowroomPipeline(DiffusionPipeline):
     """``pipe(4, class_labels=[0, 1, 2, 3], seed=0).images``."""
 
-    model_cpu_offload_seq = "model"  # type: ignore[assignment]  # None stands for no order
+    model_cpu_offload_seq = "model"  # type: ignore[assignment]  # their default is None
 
     def __init__(self, model: ElbowroomModel, scheduler: Any) -> None:
         super().__init__()
@@ -68,12 +68,12 @@ class ElbowroomPipeline(DiffusionPipeline):
     ) -> ElbowroomPipeline:
         """The pipeline in a folder or on the hub, with diffusers' options for models.
 
-        ``hf://OWNER/NAME@REVISION`` is pinned to the commit it means now, which
-        ``pipe.config["_name_or_path"]`` says.
+        ``hf://OWNER/NAME@REVISION`` is resolved to its commit, recorded in
+        ``pipe.config["_name_or_path"]``.
 
-        The parts are of these classes whatever its model_index.json says, which could name any
-        module. ``trust`` lets code run that the parts' configs name; ``scheduler`` is one that
-        was made already, ours or one of diffusers.
+        The parts are of these classes; the modules named in model_index.json are not imported.
+        ``trust`` allows running code that the parts' configs name. ``scheduler`` replaces the
+        exported one, by one of these or of diffusers.
         """
         pinned = None
         if str(source).startswith(SCHEME):
@@ -81,8 +81,8 @@ class ElbowroomPipeline(DiffusionPipeline):
             source, pinned = fetch(str(source), **{k: options[k] for k in kept if k in options})
         if (Path(source) / "unet").is_dir():
             raise ElbowroomError(
-                f"{source} holds classes of diffusers alone, which draw without elbowroom: load it "
-                "by diffusers.DiffusionPipeline.from_pretrained"
+                f"{source} needs only diffusers: load it with "
+                "diffusers.DiffusionPipeline.from_pretrained"
             )
         where = {key: value for key, value in options.items() if key in _WHERE}
         model = ElbowroomModel.from_pretrained(source, subfolder="model", trust=trust, **options)
@@ -114,18 +114,17 @@ class ElbowroomPipeline(DiffusionPipeline):
     ) -> ElbowroomPipelineOutput | tuple[Any, Tensor]:
         """Draw ``batch_size`` samples, ``chunk`` at a time.
 
-        By default with the sampler of the run; ``sampler`` is another one, as a config would name
-        it. Without ``class_labels`` every class comes in turn. ``output_type`` is pil, np or pt. A
-        ``generator`` takes the place of ``seed``; a list has one for each sample.
-        ``callback_on_step_end(pipe, step, timestep, {"latents": z})`` sees each step of each chunk;
-        it can look, not change.
+        ``sampler`` is a sampler as in a config (default: the run's). Without ``class_labels`` the
+        labels cycle through all classes. ``output_type`` is pil, np or pt. A ``generator`` replaces
+        ``seed``; a list has one for each sample. ``callback_on_step_end(pipe, step, timestep,
+        {"latents": z})`` is called after each step of each chunk; it cannot change the latents.
         """
         model = self._diffusion(sampler, num_inference_steps, guidance_scale)
-        told = self._told(callback_on_step_end, callback_on_step_end_tensor_inputs, model)
+        watch = self._watcher(callback_on_step_end, callback_on_step_end_tensor_inputs, model)
         parts = []
         with self.progress_bar(total=batch_size) as bar:
             for count, labels, key in self._batches(batch_size, class_labels, seed, generator):
-                for part in draw(model, count, labels, key, chunk, watch=told):
+                for part in draw(model, count, labels, key, chunk, watch=watch):
                     parts.append(part.x)
                     bar.update(len(part.x))
         tokens = torch.cat(parts)
@@ -152,34 +151,34 @@ class ElbowroomPipeline(DiffusionPipeline):
             own = labels[i] if isinstance(labels, list | tuple | Tensor) else labels
             yield 1, i % classes if own is None and classes else own, _seed(one)
 
-    def _told(
+    def _watcher(
         self, callback: Callable[..., Any] | None, wanted: Sequence[str], model: Diffusion
     ) -> Callable[[int, Frame], None] | None:
-        """What is shown every frame: the callback, as diffusers' pipelines call it."""
+        """A function of each frame that calls the callback as diffusers' pipelines do."""
         if callback is None:
             return None
         if set(wanted) - {"latents"}:
             raise ElbowroomError(
-                f"callback_on_step_end_tensor_inputs are {list(wanted)}; there is 'latents'"
+                f"callback_on_step_end_tensor_inputs={list(wanted)}: only 'latents' is available"
             )
         assert model.sampler is not None
         times = self._timesteps(model.sampler, model)
 
-        def tell(_: int, frame: Frame) -> None:
+        def watch(_: int, frame: Frame) -> None:
             if not frame.step or frame.x is not None:
                 return
-            shown = {"latents": frame.z} if wanted else {}
-            answer = callback(self, frame.step - 1, times[frame.step - 1], dict(shown)) or {}
-            if answer.get("latents", frame.z) is not frame.z:
+            inputs = {"latents": frame.z} if wanted else {}
+            result = callback(self, frame.step - 1, times[frame.step - 1], inputs) or {}
+            if result.get("latents", frame.z) is not frame.z:
                 raise ElbowroomError(
-                    "callback_on_step_end gave other latents back: here it can look at a path, "
-                    "not change it; ElbowroomScheduler.step walks it step by step"
+                    "callback_on_step_end returned other latents, but it cannot change them; use "
+                    "ElbowroomScheduler.step instead"
                 )
 
-        return tell
+        return watch
 
     def _timesteps(self, sampler: Sampler, model: Diffusion) -> Tensor:
-        """The time of each step, from 1 to 0, or as a scheduler of diffusers counts."""
+        """The time of each step, from 1 to 0, or a diffusers scheduler's timesteps."""
         if isinstance(sampler, DiffusersSampler):
             timesteps: Tensor = sampler.build(model.schedule).timesteps
             return timesteps
@@ -191,7 +190,7 @@ class ElbowroomPipeline(DiffusionPipeline):
         steps: int | None,
         guidance: float | None,
     ) -> Diffusion:
-        """The whole model again; what it was trained for does not matter to samples."""
+        """The model with a sampler; weighting and times do not affect samples."""
         process, ours = self.model.process, isinstance(self.scheduler, ElbowroomScheduler)
         chosen: Sampler = self.scheduler.sampler if ours else self._given()
         schedule = self.scheduler.schedule if ours else natural_schedule(process).build()
@@ -211,13 +210,12 @@ class ElbowroomPipeline(DiffusionPipeline):
         return Diffusion(objective, self.model.denoiser, chosen)
 
     def _given(self) -> Sampler:
-        """A scheduler of diffusers that was put in the place of ours."""
+        """The sampler of a diffusers scheduler that replaced the exported one."""
         missing = GivenScheduler.needs - self.model.process.traits
         if missing:
             raise ElbowroomError(
-                f"{type(self.scheduler).__name__} stands in the scheduler's place, and this model "
-                f"is not {join_names(sorted(missing))}: schedulers of diffusers serve Gaussian "
-                "models"
+                f"{type(self.scheduler).__name__} needs a Gaussian model, but this model is not "
+                f"{join_names(sorted(missing))}"
             )
         return GivenScheduler(given=self.scheduler)
 
@@ -229,7 +227,7 @@ class ElbowroomPipeline(DiffusionPipeline):
         if output_type == "pil":
             from PIL import Image
 
-            return [Image.fromarray(picture.numpy()) for picture in colours]
+            return [Image.fromarray(image.numpy()) for image in colours]
         if output_type == "np":
             return colours.numpy().astype("float32") / 255
         if output_type == "pt":
@@ -238,5 +236,5 @@ class ElbowroomPipeline(DiffusionPipeline):
 
 
 def _seed(generator: torch.Generator) -> int:
-    """A seed of ours from a generator of torch's, which moves on."""
+    """A seed drawn from a generator of torch."""
     return int(torch.randint(2**62, (), generator=generator, device=generator.device))

@@ -1,4 +1,4 @@
-"""Process, schedule and ancestral step as diffusers keeps schedulers, masked and Gaussian alike.
+"""Process, schedule and ancestral step as a scheduler of diffusers, for any process.
 
     noise = Noise.of(seed, count)
     scheduler.set_timesteps(64)
@@ -10,8 +10,8 @@
     x = scheduler.decode(z, model(seen, log_snr, labels).sample, noise)
 
 A timestep is a time t of the schedule, from 1 (noise) down to 0 (data). ``noise`` is elbowroom's:
-sample i of a seed is the same whatever the batch. Without it, ``generator`` seeds one for the whole
-path.
+sample i of a seed does not depend on the batch. Without it, ``generator`` seeds one for the whole
+trajectory.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class ElbowroomSchedulerOutput(BaseOutput):
 class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # their bases differ
     """One ancestral step at a time, by elbowroom's process.
 
-    ``sections`` are ``process``, ``schedule`` and ``sampler`` of a config, ``owners`` who supplied
-    them, ``data`` the form of the data. The sampler says the grid and how many steps are usual.
+    ``sections`` are ``process``, ``schedule`` and ``sampler`` of a config, ``owners`` their
+    suppliers, ``data`` the data's spec. The sampler gives the grid and the default number of steps.
     """
 
     order = 1
@@ -67,27 +67,24 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, trust: bool = False, **options: Any) -> Any:
-        """As diffusers does; ``trust`` lets code run that the folder names."""
+        """As diffusers; ``trust`` allows running code that the folder names."""
         with reading(trust):
             return super().from_pretrained(*arguments, **options)
 
     def set_timesteps(
         self, num_inference_steps: int | None = None, device: torch.device | str | None = None
     ) -> None:
-        """The grid of the run's sampler with this many intervals (default: as many as it has)."""
+        """Set the grid of the run's sampler with this many steps (default: the sampler's)."""
         sampler = self.sampler
         if num_inference_steps is not None:
             sampler = attrs.evolve(sampler, steps=num_inference_steps)
         levels = sampler.levels(self)  # [T + 1] float64, on the CPU
-        if bool(levels.t.isnan().any()):
+        levels_of_its_own = bool(levels.t.isnan().any())
+        if levels_of_its_own or float(levels.t[0]) != 1 or float(levels.t[-1]) != 0:
+            uses = "levels of its own" if levels_of_its_own else "a part of the schedule"
             raise ElbowroomError(
-                f"sampler {type(sampler).__name__} brings levels of its own and cannot be walked "
-                "step by step here; the pipeline draws with it as a whole"
-            )
-        if float(levels.t[0]) != 1 or float(levels.t[-1]) != 0:
-            raise ElbowroomError(
-                f"sampler {type(sampler).__name__} walks a part of the schedule and cannot be "
-                "walked step by step here; the pipeline draws with it as a whole"
+                f"sampler {type(sampler).__name__} uses {uses}, so it cannot be used step by step; "
+                "use the pipeline"
             )
         self._levels, self._noise = levels, None
         self.num_inference_steps = len(levels.t) - 1
@@ -102,15 +99,15 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
         return self._levels
 
     def prior(self, noise: Noise) -> Tensor:
-        """Where samples begin, [B, *D]."""
+        """z at t = 1, [B, *D]."""
         return self.process.prior(noise)
 
     def log_snr(self, timestep: Tensor | float, sample: Tensor) -> Tensor:
-        """lambda as the network takes it, [B] float32."""
+        """The network's input lambda, [B] float32."""
         return self._level(timestep, sample).per_example().to(torch.float32)
 
     def scale_model_input(self, sample: Tensor, timestep: Tensor | float) -> Tensor:
-        """What the network sees of a sample."""
+        """The network's input for a sample."""
         return self.process.network_input(sample, self._level(timestep, sample))
 
     def add_noise(self, original_samples: Tensor, noise: Noise, timesteps: Tensor) -> Tensor:
@@ -119,7 +116,7 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
         return self.process.corrupt(original_samples, level.over(original_samples), noise)
 
     def encode(self, x: Tensor) -> Tensor:
-        """Integers of the data's form -> the process's own space."""
+        """Integers of the data -> the process's space."""
         check_examples(x, self.process.data)
         return self.process.encode(x)
 
@@ -139,14 +136,14 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
             self.levels.select(place).over(sample) for place in (index, index + 1, index * 0)
         )
         prediction = self._read(model_output, sample, here)
-        if getattr(self.sampler, "clip", False):  # of those samplers that have the option
+        if getattr(self.sampler, "clip", False):  # an option of some samplers
             prediction = self.process.clip_prediction(prediction)
         step = Step(index.to(sample.device), here, to, start)
         moved = self.process.reverse(sample, prediction, step, noise).to(sample.dtype)
         return ElbowroomSchedulerOutput(prev_sample=moved) if return_dict else (moved,)
 
     def decode(self, sample: Tensor, model_output: Tensor, noise: Noise | None = None) -> Tensor:
-        """Integers [B, *D], from z at t = 0 and what the network says of it there."""
+        """Integers [B, *D], from z at t = 0 and the network's output there."""
         noise = noise if noise is not None else self._own_noise(len(sample), None, sample)
         level = self._level(0.0, sample)
         x = self.process.decode(sample, None, level, noise)
@@ -175,13 +172,13 @@ class ElbowroomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]  # 
         nearest = int(away.argmin())
         if float(away[nearest]) > 1e-9:
             raise ElbowroomError(
-                f"{float(timestep):g} is none of the scheduler's timesteps: take them from "
+                f"{float(timestep):g} is none of the scheduler's timesteps: use "
                 "scheduler.timesteps after set_timesteps"
             )
         return nearest
 
     def _own_noise(self, count: int, generator: torch.Generator | None, sample: Tensor) -> Noise:
-        """One source for the whole path: the same number decides a token's fate throughout."""
+        """One source for the whole trajectory: a token's uniforms are the same in every step."""
         if self._noise is None or len(self._noise) != count:
             seed = torch.randint(2**62, (), generator=generator)
             self._noise = Noise.of(int(seed), count, device=sample.device)

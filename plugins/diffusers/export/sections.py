@@ -1,8 +1,7 @@
-"""What an exported folder knows of elbowroom: sections of a config, their suppliers, the data.
+"""The config in an exported folder: sections, their suppliers, the data's spec.
 
-Sections are plain data, every default filled in. A component comes from the distribution that
-supplied it, or not at all. Code that a folder names is refused unless ``trust=True``
-(elbowroom.registry.trust).
+Sections are plain data with every default. A component is loaded only from the distribution that
+supplied it. Code that a folder names is refused unless ``trust=True`` (elbowroom.registry.trust).
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ Sections = Mapping[str, Any]
 
 @contextmanager
 def reading(trust: bool) -> Iterator[None]:
-    """Inside, a folder is loaded: what is wrong with it is reported in one sentence."""
+    """Turn errors while loading a folder into one sentence."""
     try:
         with trusting(trust):
             yield
     except ElbowroomError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        words = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise ElbowroomError(
-            f"this export cannot be loaded: {type(error).__name__}: {words}"
+            f"this export cannot be loaded: {type(error).__name__}: {reason}"
         ) from error
 
 
 def read_sections(sections: Sections, owners: Mapping[str, Mapping[str, str]]) -> Config:
-    """The config of these sections, from those who supplied them."""
-    if not isinstance(sections, Mapping):  # a text would name a file
-        raise ElbowroomError("this export cannot be loaded: its sections are no mapping")
+    """The config of these sections, with components from their suppliers."""
+    if not isinstance(sections, Mapping):  # a string would be a file name
+        raise ElbowroomError("this export cannot be loaded: its sections are not a mapping")
     suppliers = {path: Owner.of_record(owner) for path, owner in owners.items()}
     origin = Origin("export", suppliers)
     try:
@@ -54,6 +53,6 @@ def read_sections(sections: Sections, owners: Mapping[str, Mapping[str, str]]) -
 
 
 def bound_process(config: Config, data: Mapping[str, Any]) -> Process:
-    """The process, for data of this form."""
+    """The process bound to data of this spec."""
     process: Process = config.process.build()
     return process.bind(DataSpec.recorded(data))

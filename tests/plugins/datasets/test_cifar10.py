@@ -131,10 +131,10 @@ def test_broken_npz_is_named(tmp_path):
     with pytest.raises(ElbowroomError, match=r"no array 'x_test'; it has x_train"):
         Cifar10(path=folder).split("test")
     np.savez(path, x_test=np.array([Evil()], dtype=object), y_test=TEST[1])
-    with pytest.raises(ElbowroomError, match=r"refused.*pickled"):
+    with pytest.raises(ElbowroomError, match=r"pickled"):
         Cifar10(path=folder).split("test")
     np.savez(path, x_test=np.asfortranarray(flat(TEST[0])), y_test=TEST[1])
-    with pytest.raises(ElbowroomError, match="column by column"):
+    with pytest.raises(ElbowroomError, match="Fortran order"):
         Cifar10(path=folder).split("test")
 
 

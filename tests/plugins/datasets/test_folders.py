@@ -113,13 +113,13 @@ def test_a_table_without_labels_leaves_the_folders(tmp_path):
 
 
 WRONG = {
-    "unlisted": (csv(list(FILES.items())[1:]), "says nothing of a.png"),
-    "gone": (csv([*FILES.items(), ("z.png", "cat")]), "names z.png, which is no picture there"),
-    "twice": (csv([*FILES.items(), ("a.png", "dog")]), "line 7: a.png a second time"),
+    "unlisted": (csv(list(FILES.items())[1:]), "has no line for a.png"),
+    "gone": (csv([*FILES.items(), ("z.png", "cat")]), "names z.png, which is not an image there"),
+    "twice": (csv([*FILES.items(), ("a.png", "dog")]), "line 7: a.png is listed twice"),
     "outside": (csv([("../a.png", "cat")]), r"line 2: ../a.png is outside"),
     "absolute": (csv([("/a.png", "cat")]), "is outside"),
-    "no label": ("file_name,label\na.png\n", "line 2: label None names no class"),
-    "empty label": (csv([("a.png", "")]), "line 2: label '' names no class"),
+    "no label": ("file_name,label\na.png\n", "line 2: label None is not a class"),
+    "empty label": (csv([("a.png", "")]), "line 2: label '' is not a class"),
     "no name": ("file,label\na.png,cat\n", "line 2: no file_name"),
     "no lines": (csv([]), "has no lines"),
     "quotes": ('file_name,label\n"a.png,cat\n', r"line \d: unexpected end of data"),
@@ -139,12 +139,12 @@ def test_wrong_tables_are_named(tmp_path, what):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "line 1 is no JSON"),
-        ("[1]", "line 1 is no JSON object"),
+        ("{", "line 1 is not JSON"),
+        ("[1]", "line 1 is not a JSON object"),
         ('{"file_name": "a.png", "label": true}', "label True"),
         ('{"file_name": "a.png", "label": 1.5}', "label 1.5"),
         ('{"file_name": 3, "label": "cat"}', "no file_name"),
-        ("[" * 100_000, "line 1 is no JSON"),
+        ("[" * 100_000, "line 1 is not JSON"),
     ],
 )
 def test_wrong_lines_are_named(tmp_path, line, message):

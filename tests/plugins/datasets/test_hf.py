@@ -108,7 +108,7 @@ def test_other_split_names_are_known(library):
     [
         ({"image": "img"}, "no column 'img' in train; it has id, image, label"),
         ({"label": "id"}, "not a class label but int64"),
-        ({"image": "id"}, "holds int, not pictures"),
+        ({"image": "id"}, "holds int, not images"),
         ({"size": 10}, "smaller than size=10"),
         ({"path": "broken"}, "cannot load 'broken'.*no such data set"),
     ],

@@ -14,8 +14,8 @@ import pytest
 from elbowroom.errors import ElbowroomError
 from elbowroom.plugins.datasets.hf import HuggingFace
 from elbowroom.plugins.datasets.image_folder import ImageFolder
+from elbowroom.plugins.datasets.images import load_image
 from elbowroom.plugins.datasets.npz import NpzArray
-from elbowroom.plugins.datasets.pictures import load_picture
 from PIL import Image
 
 
@@ -48,8 +48,8 @@ def test_a_picture_that_claims_too_many_pixels_is_refused(tmp_path, made, size, 
     monkeypatch.setattr(Image.Image, "convert", lambda *_: pytest.fail("it was decoded"))
     path = tmp_path / f"bomb.{made.__name__}"
     path.write_bytes(made(*size))
-    with pytest.raises(ElbowroomError, match=r"bomb\.\w+ (is|as).*pixels|bomb.*picture"):
-        load_picture(path, 8, 3)
+    with pytest.raises(ElbowroomError, match=r"bomb\.\w+ (is|as).*pixels|bomb.*image"):
+        load_image(path, 8, 3)
 
 
 def test_a_program_under_a_pictures_name_is_not_run(tmp_path, monkeypatch):
@@ -60,7 +60,7 @@ def test_a_program_under_a_pictures_name_is_not_run(tmp_path, monkeypatch):
     path = tmp_path / "cat.png"
     path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n")
     with pytest.raises(ElbowroomError, match=r"cat\.png"):
-        load_picture(path, 8, 3)
+        load_image(path, 8, 3)
 
 
 @pytest.mark.timeout(60)
@@ -74,7 +74,7 @@ def test_pipes_and_devices_in_a_folder_are_no_pictures(tmp_path):
     (folder / "around").symlink_to(tmp_path / "data")
     for name in "abc":
         (folder / f"{name}.png").symlink_to(aside)
-    found = [path.name for path, _ in ImageFolder(path=tmp_path / "data")._pictures("train")]
+    found = [path.name for path, _ in ImageFolder(path=tmp_path / "data")._images("train")]
     assert found == ["a.png", "b.png", "c.png"]
 
 
@@ -112,6 +112,7 @@ class Trap:
         header("(2,)", "[('a', '<i4')]"),
         header("(2,)", "__import__('os').mkdir('was-run')"),
         b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31) + b"{",
+        header("(2"),
         b"\x93NUMPY\x09\x00" + b"\0" * 64,
     ],
 )
@@ -132,6 +133,21 @@ def test_pickled_objects_in_an_npz_are_not_unpickled(tmp_path, monkeypatch):
     with pytest.raises(ElbowroomError, match="pickled objects"):
         NpzArray(npz(tmp_path / "made.npz", data=buffer.getvalue()), "data")
     assert not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.parametrize(("place", "byte"), [(6, 1), (4, 0xEB)], ids=["encrypted", "version"])
+def test_an_archive_that_zipfile_cannot_open_is_an_error(tmp_path, place, byte):
+    """An encrypted array, or a version of the format that zipfile does not support."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros(3, np.uint8))
+    path = npz(tmp_path / "made.npz", data=buffer.getvalue())
+    content = bytearray(path.read_bytes())
+    content[place] = byte
+    directory = content.index(b"PK\x01\x02")
+    content[directory + place + 2] = byte
+    path.write_bytes(content)
+    with pytest.raises(ElbowroomError, match=r"cannot read .*made\.npz"):
+        NpzArray(path, "data")
 
 
 def test_a_library_that_runs_loading_scripts_is_refused(monkeypatch):

@@ -208,7 +208,7 @@ def test_converts_once(tmp_path, monkeypatch):
     def fail(*_):
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr("elbowroom.plugins.datasets.image_folder.load_picture", fail)
+    monkeypatch.setattr("elbowroom.plugins.datasets.image_folder.load_image", fail)
     again = ImageFolder(path=root).split("train").take(torch.arange(5))
     assert again.x.equal(first.x)
 
@@ -242,12 +242,12 @@ def test_cut_conversion_is_not_read(tmp_path):
 import os, signal
 from pathlib import Path
 import elbowroom.plugins.datasets.image_folder as f
-f._GROUP, load, seen = 4, f.load_picture, []
+f._GROUP, load, seen = 4, f.load_image, []
 def kill(*a):
     seen.append(a)
     if len(seen) > 9: os.kill(os.getpid(), signal.SIGKILL)
     return load(*a)
-f.load_picture = kill
+f.load_image = kill
 f.ImageFolder(path=Path({str(root)!r})).split("train")
 """
     done = subprocess.run([sys.executable, "-c", program], check=False)
@@ -379,10 +379,10 @@ def test_incomplete_layouts_are_named(tmp_path, missing: str):
     root = tmp_path / "made"
     if missing == "train":
         write(root / "test", 2)
-        message = "no train"
+        message = "no folder train"
     elif missing == "pictures":
         (root / "cat").mkdir(parents=True)
-        message = "no pictures"
+        message = "no images"
     else:
         write(root / "train", 2)
         write(root / "test", 2, ("cat", "mouse"))
@@ -405,7 +405,7 @@ def test_broken_pictures_can_be_left_out_and_are_named_each_time(tmp_path):
         assert str(told.value).count("0000.png") == 1
     for _ in range(2):  # converted, then found
         data = ImageFolder(path=root, on_error="skip")
-        with pytest.warns(UserWarning, match=r"3 broken pictures are left out: .*0000\.png"):
+        with pytest.warns(UserWarning, match=r"3 unreadable images are skipped: .*0000\.png"):
             split = data.split("train")
     there = ImageFolder(path=whole).split("train")
     rows = torch.arange(len(there))
@@ -421,5 +421,5 @@ def test_only_what_is_broken_is_left_out(tmp_path):
         ImageFolder(path=root, size=8, on_error="skip").split("train")
     (tmp_path / "none" / "cat").mkdir(parents=True)
     (tmp_path / "none" / "cat" / "1.png").write_bytes(b"no picture")
-    with pytest.raises(ElbowroomError, match="no picture"):
+    with pytest.raises(ElbowroomError, match="no image"):
         ImageFolder(path=tmp_path / "none", size=8, on_error="skip").split("train")

@@ -88,7 +88,7 @@ def test_gaps_are_named(tmp_path):
         ({"labels": [1, 2]}, r"labels of shape \[2\] for 3 images"),
         ({"labels": [0, 1, 2]}, "from 1 to 1000"),
         ({"labels": [1, 2, 1001]}, "labels 0 to 1000"),
-        ({"labels": [1.5, 2, 3]}, "whole numbers"),
+        ({"labels": [1.5, 2, 3]}, "not integers"),
         ({"data": None}, "pickled objects"),
     ],
 )

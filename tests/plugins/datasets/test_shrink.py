@@ -135,7 +135,7 @@ def test_indices_stay_inside_a_limited_split():
     ("data", "message"),
     [
         (Digits(size=9), "larger than its 8x8"),
-        (Digits(levels=18), "only has 17"),
+        (Digits(levels=18), "has only 17"),
         (Made(shape=(6, 4, 1), size=3), "square"),
     ],
 )

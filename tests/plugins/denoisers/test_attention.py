@@ -45,9 +45,9 @@ class Kernel:
 
 @pytest.fixture(autouse=True)
 def speaking_anew():
-    home._say.cache_clear()
+    home._log_once.cache_clear()
     yield
-    home._say.cache_clear()
+    home._log_once.cache_clear()
 
 
 @settings(max_examples=30)

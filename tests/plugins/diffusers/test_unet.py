@@ -89,13 +89,13 @@ def test_builds_on_the_meta_device():
 @pytest.mark.parametrize(
     ("signature", "options", "error", "message"),
     [
-        (Signature((16,), 5, 4, None, False), {}, IncompatibleError, "'dit' serves sequences"),
+        (Signature((16,), 5, 4, None, False), {}, IncompatibleError, "Use 'dit'"),
         (ODD, {"multiples": (1, 1, 1)}, IncompatibleError, "halved 2 times"),
         (REAL, {"groups": 3}, ConfigError, "groups: 8 channels do not divide by 3"),
         (REAL, {"multiples": ()}, ConfigError, "multiples"),
         (REAL, {"dropout": 1.5}, ConfigError, "dropout: 1.5"),
         (REAL, {"layers": 0}, ConfigError, "layers: 0"),
-        (REAL, {"time": "maybe"}, ConfigError, "'maybe' is none of"),
+        (REAL, {"time": "maybe"}, ConfigError, "'maybe' is not one of"),
         (REAL, {"null_class": True}, ConfigError, "needs data with classes"),
     ],
 )

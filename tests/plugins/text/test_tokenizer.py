@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -82,6 +83,23 @@ def test_a_file_that_is_no_tokenizer_says_so(tmp_path, book, content):
     if content is not None:
         file.write_text(content)
     with pytest.raises(ElbowroomError, match=r"no\.json"):
+        _ = Text(path=book, tokenizer=file).spec
+
+
+@pytest.mark.parametrize(
+    ("vocab", "merges"),
+    [({"a": 0, "b": 0, "c": 1}, [["a", "c"]]), ({"a": 0, "b": 4_000_000_000}, [])],
+    ids=["panic", "huge id"],
+)
+def test_a_hostile_tokenizer_file_is_an_error(tmp_path, book, vocab, merges):
+    """The library panics on some files, and an id may claim any size of the vocabulary."""
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    record = json.loads(tokenizer.to_str())
+    record["model"] |= {"vocab": vocab, "merges": merges}
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps(record))
+    with pytest.raises(ElbowroomError, match=r"bad\.json"):
         _ = Text(path=book, tokenizer=file).spec
 
 

@@ -1,11 +1,10 @@
-"""Pictures of any size as square images: the largest centred square, averaged over areas.
+"""Image files of any size as square arrays: the largest centred square, averaged over areas.
 
-Colours come as RGB (``channels`` 3) or as grey (1); a transparent background is dropped, a
-camera's rotation mark is obeyed unless told otherwise, only the first picture of an animation is
-taken.
+Colours are RGB (``channels`` 3) or grey (1). Transparency is dropped, the EXIF orientation is
+applied by default, and only the first frame of an animation is read.
 
-A file is what its content says, not its name: only formats that are pixels are opened (an EPS file
-is a program), and none of more pixels than :data:`MOST_PIXELS`, however small it is on disk.
+The format is detected from the content, not the name. Only pixel formats are opened (an EPS file is
+a program), and none with more than :data:`MOST_PIXELS` pixels, however small the file.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ ENDINGS = frozenset(
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 MOST_PIXELS = 1 << 26
-"""8192 x 8192, some 200 MB as RGB: a file of a few kilobytes can claim any number."""
+"""8192 x 8192, about 200 MB as RGB: a header can claim any number."""
 
 
-class BrokenPictureError(ElbowroomError):
-    """A file that cannot be read as a picture."""
+class BrokenImageError(ElbowroomError):
+    """A file that cannot be read as an image."""
 
 
-def picture_side(path: Path) -> int:
-    """The length of the largest square inside a picture file; only its header is read."""
+def image_side(path: Path) -> int:
+    """The side of the largest square in an image file; reads its header only."""
     from PIL import Image
 
     try:
@@ -45,10 +44,10 @@ def picture_side(path: Path) -> int:
         raise _broken(path, error) from error
 
 
-def load_picture(
+def load_image(
     path: Path, size: int, channels: int, enlarge: bool = False, upright: bool = True
 ) -> NDArray[np.uint8]:
-    """[size, size, channels] of a picture file."""
+    """[size, size, channels] of an image file."""
     from PIL import Image
 
     try:
@@ -71,13 +70,12 @@ def square(
 
     if image.mode.startswith(("I", "F")):
         raise ElbowroomError(
-            f"{source} has {image.mode} pixels, more than 8 bits: convert it to 8 bits first"
+            f"{source} has {image.mode} pixels of more than 8 bits: convert it to 8 bits"
         )
     width, height = image.size
     if width * height > MOST_PIXELS:  # before any of them is decoded
         raise ElbowroomError(
-            f"{source} is {width}x{height}, more than {MOST_PIXELS:,} pixels: make it smaller, or "
-            "take it away"
+            f"{source} is {width}x{height}, more than {MOST_PIXELS:,} pixels: resize or remove it"
         )
     if upright:
         image = ImageOps.exif_transpose(image)
@@ -86,28 +84,28 @@ def square(
     if side < size and not enlarge:
         raise ElbowroomError(
             f"{source} is {width}x{height}, smaller than size={size}: "
-            f"set data.size={side} or less, or take it away"
+            f"set data.size={side} or less, or remove it"
         )
     image = image.convert(_MODES[channels])
     left, top = (width - side) // 2, (height - side) // 2
     image = image.crop((left, top, left + side, top + side))
     pixels = np.array(image, np.uint8).reshape(1, side, side, channels)
-    # Pillow's box filter counts whole pixels only, which is not the area where sizes do not divide.
+    # Pillow's box filter counts whole pixels only, which is inexact where sizes do not divide.
     return area_average(torch.from_numpy(pixels), size)[0].to(torch.uint8).numpy()
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What PIL raises on broken files: most of all OSError, but each format has its own."""
+    """What PIL raises on damaged files: mostly OSError, but each format has its own."""
     from PIL import Image
 
     return (OSError, SyntaxError, ValueError, EOFError, IndexError, Image.DecompressionBombError)
 
 
-def _broken(path: Path, error: Exception) -> BrokenPictureError:
+def _broken(path: Path, error: Exception) -> BrokenImageError:
     from PIL import UnidentifiedImageError
 
-    if isinstance(error, UnidentifiedImageError):  # whose words are the path again
-        reason = "it has no format that Pillow knows"
+    if isinstance(error, UnidentifiedImageError):  # its message is the path
+        reason = "unknown format"
     else:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return BrokenPictureError(f"cannot read {path} as a picture: {reason}")
+    return BrokenImageError(f"cannot read {path} as an image: {reason}")
