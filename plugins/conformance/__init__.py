@@ -1,12 +1,12 @@
-"""What every component must satisfy, for plugin authors and for us.
+"""Conformance tests of components, for plugin authors and for the built-in ones.
 
     from elbowroom.plugins.conformance import check_weighting
 
     def test_min_snr():
         check_weighting(MinSNR())
 
-Each check runs all laws of a contract and fails with one AssertionError whose sentences say which
-laws are broken and how. The built-in components pass through the same calls.
+Each check runs all laws of a contract; one AssertionError lists those that are broken. The fixture
+``elbowroom_component`` runs them for all components of a distribution (``pytest_plugin``).
 """
 
 import lazy_loader

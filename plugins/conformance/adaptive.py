@@ -14,9 +14,11 @@ from .law import close, ensure
 
 
 def check_adaptive(part: Any) -> Any:
-    """A copy of ``part`` that has learned from some steps; raises if it learns wrongly."""
+    """A copy of ``part`` after some updates; raises if the updates break a law."""
     part = copy.deepcopy(part)
-    ensure(isinstance(part, nn.Module), "it is no nn.Module, so no checkpoint keeps its buffers.")
+    ensure(
+        isinstance(part, nn.Module), "it is not an nn.Module, so its buffers are in no checkpoint."
+    )
     for step in range(30):
         found = part.statistics(_losses(step))
         halves = [part.statistics(_rows(_losses(step), rows)) for rows in _HALVES]
@@ -29,7 +31,7 @@ def check_adaptive(part: Any) -> Any:
     for name, buffer in part.named_buffers():
         ensure(buffer.isfinite(), f"its buffer {name} is not finite after some steps.")
         other = again.get_buffer(name)
-        ensure(buffer == other, f"its buffer {name} differs after loading what was saved.")
+        ensure(buffer == other, f"its buffer {name} differs after loading its state.")
     return part
 
 
@@ -37,7 +39,7 @@ _HALVES = (slice(0, 128), slice(128, 256))
 
 
 def _losses(step: int) -> Losses:
-    """Losses of 256 examples that grow and scatter with the time."""
+    """Losses of 256 examples whose mean and variance grow with time."""
     random = torch.Generator().manual_seed(step)
     t = torch.rand(256, generator=random, dtype=torch.float64)
     scatter = torch.rand(256, generator=random, dtype=torch.float64)

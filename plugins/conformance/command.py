@@ -12,30 +12,30 @@ from .law import ensure, run
 
 
 def check_command(command: Command) -> None:
-    """Every law of a command; it is not run, only asked for its help."""
-    run(command, [_says_what_it_does, _has_help, _refuses_the_unknown], command)
+    """Check the laws of a command; only its help is run."""
+    run(command, [_docstring, _help, _unknown_option], command)
 
 
 def _called(command: Command, *arguments: str) -> tuple[int, str]:
     app = typer.Typer(add_completion=False)
     app.command()(command)
-    answer = CliRunner().invoke(app, list(arguments))
-    return answer.exit_code, answer.output
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output
 
 
-def _says_what_it_does(command: Command) -> None:
-    """Its docstring begins with a sentence, which stands in the list of commands."""
+def _docstring(command: Command) -> None:
+    """Its docstring begins with a sentence, shown in the list of commands."""
     first = (inspect.getdoc(command) or "").partition("\n")[0]
     ensure(first.endswith("."), f"it begins with {first!r}.")
 
 
-def _has_help(command: Command) -> None:
-    """typer can read its arguments: --help answers."""
-    code, told = _called(command, "--help")
-    ensure(code == 0, f"--help ends with {code}: {told}")
+def _help(command: Command) -> None:
+    """typer can read its arguments: --help works."""
+    code, output = _called(command, "--help")
+    ensure(code == 0, f"--help exits with {code}: {output}")
 
 
-def _refuses_the_unknown(command: Command) -> None:
-    """An option that is not there is refused with exit code 2."""
+def _unknown_option(command: Command) -> None:
+    """An unknown option exits with code 2."""
     code, _ = _called(command, "--no-such-option-anywhere")
-    ensure(code == 2, f"it ends with {code}.")  # of wrong usage
+    ensure(code == 2, f"it exits with {code}.")

@@ -11,23 +11,23 @@ from elbowroom.contracts import SPLITS
 
 from .law import ensure, run
 
-_LOOKS = 512  # examples of each split that are compared
+_COMPARED = 512  # examples of each split
 
 
 def check_dataset(data: Dataset) -> None:
-    """Every law of a data set."""
+    """Check the laws of a data set."""
     run(data, [_spec, _integers, _fixed, _apart, _order, _labels], data)
 
 
 def _spec(data: Dataset) -> None:
     """The spec is fixed, with a shape of positive sides and at least two levels."""
-    ensure(data.spec == data.spec, "it changes from one look to the next.")
+    ensure(data.spec == data.spec, "it changes between calls.")
     ensure(min(data.spec.shape) >= 1, f"its shape is {data.spec.shape}.")
     ensure(data.spec.levels >= 2, f"it has {data.spec.levels} levels.")
 
 
 def _integers(data: Dataset) -> None:
-    """Examples are integers 0 .. levels-1 of the shape the spec says."""
+    """Examples are integers 0 .. levels-1 of the spec's shape."""
     for name in SPLITS:
         split = data.split(name)
         ensure(len(split) > 0, f"the {name} split is empty.")
@@ -50,22 +50,22 @@ def _fixed(data: Dataset) -> None:
 
 
 def _apart(data: Dataset) -> None:
-    """The splits are not the same examples: what is judged by must not have been learnt."""
+    """The splits are not the same examples."""
     seen = {name: _first(data, name) for name in SPLITS}
     for one, other in itertools.combinations(SPLITS, 2):
         first, second = seen[one], seen[other]
         same = sum((Counter(first) & Counter(second)).values())
         shared = same / max(1, min(len(first), len(second)))
-        told = f"{shared:.0%} of the first examples of {other} are among those of {one}."
+        message = f"{shared:.0%} of the first examples of {other} are among those of {one}."
         if _all_different(first) and _all_different(second):
-            ensure(shared <= 0.5, told)  # a few doubles are in many data sets
-        else:  # few states: examples meet by chance, but not all in order
-            ensure(len(first) < 8 or first[: len(second)] != second[: len(first)], told)
+            ensure(shared <= 0.5, message)  # many data sets have a few duplicates
+        else:  # few states: examples coincide by chance, but not all in order
+            ensure(len(first) < 8 or first[: len(second)] != second[: len(first)], message)
 
 
 def _first(data: Dataset, name: str) -> list[bytes]:
     split = data.split(name)
-    x = split.take(torch.arange(min(_LOOKS, len(split)))).x
+    x = split.take(torch.arange(min(_COMPARED, len(split)))).x
     return [bytes(row.numpy().tobytes()) for row in x.flatten(1).long().cpu()]
 
 
@@ -74,11 +74,11 @@ def _all_different(examples: list[bytes]) -> bool:
 
 
 def _order(data: Dataset) -> None:
-    """take gives the examples asked for, in the order asked for."""
+    """take returns the requested examples, in the requested order."""
     split = data.split("train")
     forward = split.take(torch.arange(min(8, len(split)))).x
     backward = split.take(torch.arange(min(8, len(split))).flip(0)).x
-    ensure(torch.equal(backward, forward.flip(0)), "asking backwards gave other examples.")
+    ensure(torch.equal(backward, forward.flip(0)), "in reverse order they are other examples.")
 
 
 def _labels(data: Dataset) -> None:

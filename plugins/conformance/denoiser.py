@@ -15,13 +15,13 @@ IMAGES = (
     Signature((8, 8, 1), 18, 17, 10, needs_level=False),
     Signature((8, 8, 3), None, None, None, needs_level=True),
 )
-"""A categorical and a real-valued signature every image denoiser should serve."""
+"""A categorical and a real-valued signature for image denoisers."""
 
 
 def check_denoiser(
     build: Callable[[Signature], Denoiser], signatures: Sequence[Signature] = IMAGES
 ) -> None:
-    """Every law of a denoiser; ``build`` makes one for a signature (a class will do)."""
+    """Check the laws of a denoiser; ``build`` is its class, or a function of the signature."""
     for signature in signatures:
         with preserve_generators():
             seed_generators(0)
@@ -42,7 +42,7 @@ def _inputs(signature: Signature, batch: int = 4) -> tuple[Tensor, Tensor | None
 
 
 def _stir(network: Denoiser) -> None:
-    """Random weights everywhere, so that zero-initialised outputs do not hide anything."""
+    """Perturb all weights, so that zero-initialised outputs do not hide anything."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -50,13 +50,13 @@ def _stir(network: Denoiser) -> None:
 
 
 def _shape(network: Denoiser, _: object) -> None:
-    """The output has the shape the signature says: [B, *D], or [B, *D, V]; and it is finite."""
+    """The output has the shape of the signature, [B, *D] or [B, *D, V], and is finite."""
     signature = network.signature
     z, log_snr, cond = _inputs(signature)
     out = network(z, log_snr, cond)
     states = () if signature.out_states is None else (signature.out_states,)
     due = (*z.shape, *states)
-    ensure(tuple(out.shape) == due, f"it is {tuple(out.shape)} where {due} is due.")
+    ensure(tuple(out.shape) == due, f"it is {tuple(out.shape)}, expected {due}.")
     ensure(out.isfinite(), "it is not finite.")
 
 
@@ -67,7 +67,7 @@ def _deterministic(network: Denoiser, _: object) -> None:
 
 
 def _separate(network: Denoiser, _: object) -> None:
-    """Samples of a batch do not see each other: permuting the batch permutes the output."""
+    """Samples of a batch are independent: permuting the batch permutes the output."""
     _stir(network)
     z, log_snr, cond = _inputs(network.signature)
     order = torch.tensor([2, 0, 3, 1])
@@ -101,7 +101,7 @@ def _learns(network: Denoiser, build: Callable[[Signature], Denoiser]) -> None:
 
 
 def _reloads(network: Denoiser, build: Callable[[Signature], Denoiser]) -> None:
-    """A network with another's weights is that network."""
+    """A network with the weights of another has its outputs."""
     twin = build(network.signature).eval()
     twin.load_state_dict(network.state_dict())
     inputs = _inputs(network.signature)

@@ -1,4 +1,4 @@
-"""Laws of an exporter, on a run of yours."""
+"""Laws of an exporter, on a given run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
 
 @attrs.frozen(eq=False)
 class _Setting:
-    """A run, and a place to write to."""
+    """A run and a folder to write to."""
 
     exporter: Exporter
     loaded: Loaded
@@ -35,7 +35,7 @@ class _Setting:
 
 
 def check_exporter(exporter: Exporter, of: str | PathLike[str]) -> None:
-    """Every law of an exporter, on the run in the folder ``of``; nothing is written there."""
+    """Check the laws of an exporter, on the run in the folder ``of``."""
     loaded = load_run(of)
     laws = [_writes, _same_again, _leaves_the_run, _no_pickles, _moves]
     with tempfile.TemporaryDirectory() as place:
@@ -43,11 +43,11 @@ def check_exporter(exporter: Exporter, of: str | PathLike[str]) -> None:
 
 
 def _writes(setting: _Setting) -> None:
-    """It writes files into the folder it is given, and nothing beside it."""
+    """It writes files into the given folder, and nothing outside."""
     folder = setting.written("first")
     ensure(bool(_digests(folder)), "the folder is empty.")
-    beside = sorted(path.name for path in setting.place.iterdir())
-    ensure(beside == ["first"], f"beside it there are {beside}.")
+    found = sorted(path.name for path in setting.place.iterdir())
+    ensure(found == ["first"], f"outside there are {found}.")
 
 
 def _same_again(setting: _Setting) -> None:
@@ -58,7 +58,7 @@ def _same_again(setting: _Setting) -> None:
 
 
 def _leaves_the_run(setting: _Setting) -> None:
-    """The run is left as it was."""
+    """The run is not changed."""
     before = _digests(setting.loaded.folder.path)
     weights = {k: v.clone() for k, v in setting.loaded.model.state_dict().items()}
     setting.written("again")
@@ -69,14 +69,14 @@ def _leaves_the_run(setting: _Setting) -> None:
 
 
 def _no_pickles(setting: _Setting) -> None:
-    """Nothing that is written must be unpickled: a model is data."""
+    """It writes no pickles."""
     files = [path for path in setting.written("data").rglob("*") if path.is_file()]
     bad = [path.name for path in files if path.suffix in _PICKLES or _has_pickle(path)]
     ensure(not bad, f"{bad[:3]} are pickles.")
 
 
 def _moves(setting: _Setting) -> None:
-    """The folder can be moved elsewhere: it has no links, and names no folder of this machine."""
+    """The folder can be moved: it has no links, and names no folder of this machine."""
     folder = setting.written("moves")
     links = [path.name for path in folder.rglob("*") if path.is_symlink()]
     ensure(not links, f"{links[:3]} are links.")

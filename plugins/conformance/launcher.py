@@ -1,4 +1,4 @@
-"""Laws of a launcher, on jobs of a few lines that leave word in a folder."""
+"""Laws of a launcher, on short jobs that write to a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from elbowroom.plugins.launchers.launcher import Ended, Job, Launcher
 
 from .law import ensure, run
 
-_LONG = 600  # seconds that no job takes, unless a launcher forgets it
+_LONG = 600  # seconds; no job takes that long unless it is not stopped
 
 _WAITS = f"""
 import pathlib, sys, time
@@ -49,9 +49,9 @@ time.sleep({_LONG})
 
 
 def check_launcher(launcher: Launcher, folder: Path | None = None) -> None:
-    """Every law of a launcher; ``folder`` is one that its jobs see too (default: a temporary one).
+    """Check the laws of a launcher with about ten short processes.
 
-    It starts about ten short Python processes.
+    ``folder`` is one that jobs can access (default: a temporary one).
     """
     laws = [_nothing, _each_once, _prints, _at_once, _signs_of_life, _closing]
     with tempfile.TemporaryDirectory(dir=folder) as place:
@@ -67,25 +67,25 @@ def _ended(launcher: Launcher, jobs: list[Job], at_once: int) -> list[Ended]:
 
 
 def _nothing(launcher: Launcher, _: Path) -> None:
-    """Without jobs there is nothing to tell."""
-    told = _ended(launcher, [], 2)
-    ensure(not told, f"it told {told}.")
+    """Without jobs there are no events."""
+    events = _ended(launcher, [], 2)
+    ensure(not events, f"it yielded {events}.")
 
 
 def _each_once(launcher: Launcher, place: Path) -> None:
-    """Every job is told once, with its exit code: 0 if all went well."""
+    """Every job is reported once, with its exit code: 0 for success."""
     codes = {"well": "", "ill": "raise SystemExit(7)", "dies": "import os; os.kill(os.getpid(), 9)"}
-    told = _ended(launcher, [_job(place, name, code) for name, code in codes.items()], 2)
-    times = Counter(event.name for event in told)
-    ensure(times == dict.fromkeys(codes, 1), f"jobs were told so often: {dict(times)}.")
-    said = {event.name: event.code for event in told}
-    ensure(said["well"] == 0, f"a job that went well ended with {said['well']}.")
-    ensure(said["ill"] == 7, f"a job that ended with 7 is told with {said['ill']}.")
-    ensure(said["dies"] != 0, "a job that was killed is told as gone well.")
+    events = _ended(launcher, [_job(place, name, code) for name, code in codes.items()], 2)
+    times = Counter(event.name for event in events)
+    ensure(times == dict.fromkeys(codes, 1), f"jobs were reported so often: {dict(times)}.")
+    found = {event.name: event.code for event in events}
+    ensure(found["well"] == 0, f"a successful job is reported with {found['well']}.")
+    ensure(found["ill"] == 7, f"a job that exited with 7 is reported with {found['ill']}.")
+    ensure(found["dies"] != 0, "a job that was killed is reported as successful.")
 
 
 def _prints(launcher: Launcher, place: Path) -> None:
-    """What a job prints, on both streams, is in its file."""
+    """The output of a job, on both streams, is in its file."""
     code = "import sys; print('to one'); print('to the other', file=sys.stderr)"
     _ended(launcher, [_job(place, "prints", code)], 1)
     output = place / "prints.txt"
@@ -95,7 +95,7 @@ def _prints(launcher: Launcher, place: Path) -> None:
 
 
 def _at_once(launcher: Launcher, place: Path) -> None:
-    """No more jobs run at once than allowed."""
+    """No more jobs run in parallel than allowed."""
     jobs = [_job(place, f"counts-{k}", _COUNTS) for k in range(4)]
     _ended(launcher, jobs, 2)
     most = max(int(job.output.read_text("utf-8").split()[-1]) for job in jobs)
@@ -103,7 +103,7 @@ def _at_once(launcher: Launcher, place: Path) -> None:
 
 
 def _signs_of_life(launcher: Launcher, place: Path) -> None:
-    """While nothing ends it yields None: the caller shows progress then."""
+    """While no job ends it yields None, so that the caller can show progress."""
     mine = _folder(place, "waits")
     alive = False
     for event in launcher.run([_job(place, "waits", _WAITS, mine)], 1):
@@ -114,7 +114,7 @@ def _signs_of_life(launcher: Launcher, place: Path) -> None:
 
 
 def _closing(launcher: Launcher, place: Path) -> None:
-    """When its iterator is closed, running jobs are asked to stop (SIGTERM) and waited for."""
+    """Closing its iterator stops running jobs by SIGTERM and waits for them."""
     mine = _folder(place, "saves")
     events: Iterator[Ended | None] = iter(launcher.run([_job(place, "saves", _SAVES, mine)], 1))
     with closing(events):  # type: ignore[type-var]  # a generator

@@ -1,4 +1,4 @@
-"""A law is a function whose docstring states it and which raises when it is broken."""
+"""A law is a function whose docstring states it and which raises if it is broken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def run(subject: object, laws: Iterable[Callable[..., None]], *arguments: Any) -> None:
-    """Run every law; one AssertionError lists all that are broken, with the subject's file."""
+    """Run every law; one AssertionError lists those that are broken, with the subject's file."""
     broken = []
     for law in laws:
         try:
@@ -33,7 +33,7 @@ def _class_of(subject: object) -> Any:
 
 
 def _place_of(subject: object) -> str:
-    """Where the subject's class is defined, as `` (file:line)``."""
+    """The location of the subject's class, as `` (file:line)``."""
     try:
         owner = _class_of(subject)
         return f" ({inspect.getsourcefile(owner)}:{inspect.getsourcelines(owner)[1]})"
@@ -42,7 +42,7 @@ def _place_of(subject: object) -> str:
 
 
 def _line_of(subject: object, error: Exception) -> str:
-    """The innermost line of the subject's own file in the traceback, as `` (file:line)``."""
+    """The innermost line of the subject's file in the traceback, as `` (file:line)``."""
     try:
         file = inspect.getsourcefile(_class_of(subject))
     except (OSError, TypeError):  # no file, as in a notebook
@@ -56,7 +56,7 @@ def _statement(law: Callable[..., None]) -> str:
 
 
 def ensure(holds: bool | Tensor, otherwise: str) -> None:
-    """Raise with the sentence unless the condition holds (everywhere)."""
+    """Raise an AssertionError unless the condition holds everywhere."""
     if not bool(torch.as_tensor(holds).all()):
         raise AssertionError(otherwise)
 
@@ -64,13 +64,13 @@ def ensure(holds: bool | Tensor, otherwise: str) -> None:
 def close(
     got: Tensor, wanted: Tensor, what: str, *, relative: float, absolute: float = 0.0
 ) -> None:
-    """Raise, naming the worst place, unless two tensors agree."""
+    """Raise an AssertionError with the worst values unless two tensors agree."""
     got, wanted = torch.broadcast_tensors(got.double(), wanted.double())
     excess = (got - wanted).abs() - relative * wanted.abs() - absolute
     worst = int(excess.flatten().nan_to_num(torch.inf).argmax())
     if not bool((excess <= 0).all()):
         a, b = got.flatten()[worst].item(), wanted.flatten()[worst].item()
-        raise AssertionError(f"{what} is {a:.6g} where {b:.6g} is due")
+        raise AssertionError(f"{what} is {a:.6g}, expected {b:.6g}")
 
 
 def chi_square(counts: Tensor, expected: Tensor) -> float:

@@ -15,12 +15,16 @@ from elbowroom.randomness import preserve_generators, seed_generators
 from .law import ensure, run
 
 
-def check_metric(metric: Metric, samples: torch.Tensor, data: Dataset | None = None) -> None:
-    """Every law of a metric of samples.
+def check_metric(
+    metric: Metric, samples: torch.Tensor | None = None, data: Dataset | None = None
+) -> None:
+    """Check the laws of a metric of samples.
 
-    ``metric`` has seen no samples yet; ``samples`` are integers it can eat, and ``data`` is what
-    they are compared with (``metric`` is prepared already where none is given).
+    ``metric`` is without samples, and prepared unless ``data`` is given; ``samples`` are integers
+    (default: random images of 8 x 8 pixels and 17 levels).
     """
+    if samples is None:
+        samples = torch.randint(17, (30, 8, 8, 1), generator=torch.Generator().manual_seed(0))
     if not isinstance(metric, Metric):
         raise TypeError(f"check_metric takes a metric, like MyMetric(), not {metric!r}")
 
@@ -35,7 +39,7 @@ def check_metric(metric: Metric, samples: torch.Tensor, data: Dataset | None = N
 
 
 def _copy(metric: Metric) -> Metric:
-    """As it is; attributes that it will only have later (attrs' slots) are left out."""
+    """A deep copy, without slots that are not set yet."""
     fresh = object.__new__(type(metric))
     slots = [slot for base in type(metric).__mro__ for slot in vars(base).get("__slots__", ())]
     for name in {*slots, *getattr(metric, "__dict__", ())} - {"__dict__", "__weakref__"}:
@@ -45,22 +49,20 @@ def _copy(metric: Metric) -> Metric:
 
 
 def _measurements(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """It says finite measurements."""
+    """It returns finite measurements."""
     metric = build()
     metric.update(samples, None)
-    measurements = _said(metric)
-    ensure(len(measurements) > 0, "it says nothing.")
-    bad = [
-        name for name, measurement in measurements.items() if not math.isfinite(measurement.value)
-    ]
+    measurements = _measured(metric)
+    ensure(len(measurements) > 0, "it returns none.")
+    bad = [name for name, one in measurements.items() if not math.isfinite(one.value)]
     ensure(not bad, f"{bad} are not finite.")
 
 
 def _protocol(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """What its measurements are of can be written as JSON."""
+    """Its measurements can be written as JSON."""
     metric = build()
     metric.update(samples, None)
-    for name, measurement in _said(metric).items():
+    for name, measurement in _measured(metric).items():
         try:
             json.dumps(measurement.record())
         except (TypeError, ValueError) as error:
@@ -85,21 +87,19 @@ def _order(build: Callable[[], Metric], samples: torch.Tensor) -> None:
 
 
 def _repeat(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """Asking twice gives the same answer, whatever the global random generator does."""
+    """Computing twice gives the same, whatever the global random generator does."""
     metric = build()
     metric.update(samples, None)
-    first = _said(metric)
+    first = _measured(metric)
     with preserve_generators():
         seed_generators(1)
-        second = _said(metric)
+        second = _measured(metric)
     for name, measurement in first.items():
-        ensure(
-            measurement.value == second[name].value, f"{name} changed when it was asked for again."
-        )
+        ensure(measurement.value == second[name].value, f"{name} changed in a second call.")
 
 
 def _merging(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """Parts seen by copies on several ranks and merged say what the whole says, to rounding."""
+    """Copies updated on several ranks and merged measure the same as one, to rounding."""
     whole, copies, seen = build(), [build() for _ in range(3)], 0
     if not whole.merges:
         return
@@ -107,26 +107,26 @@ def _merging(build: Callable[[], Metric], samples: torch.Tensor) -> None:
     cut = len(samples) // 3 + 1
     for copied, part in zip(copies, (samples[:cut], samples[cut:], samples[:0]), strict=True):
         copied.skip(seen)
-        if len(part):  # one of them is shown nothing
+        if len(part):  # one has no samples
             copied.update(part, None)
         seen += len(part)
     states = [one.state() or {} for one in copies]
     for state in states:
         ensure(bool(state), "one of its states is empty.")
         bad = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
-        ensure(not bad, f"{bad} of its state are no tensors.")
+        ensure(not bad, f"{bad} of its state are not tensors.")
     copies[0].merge(states)
     _agree(whole, copies[0], "merged from parts", relative=1e-9, absolute=1e-12)
 
 
 def _unchanged(build: Callable[[], Metric], samples: torch.Tensor) -> None:
-    """The samples are left as they were: other metrics see them too."""
-    shown = samples.clone()
-    build().update(shown, None)
-    ensure(torch.equal(shown, samples), "it wrote into them.")
+    """The samples are not changed."""
+    copied = samples.clone()
+    build().update(copied, None)
+    ensure(torch.equal(copied, samples), "it wrote into them.")
 
 
-def _said(metric: Metric) -> dict[str, Measurement]:
+def _measured(metric: Metric) -> dict[str, Measurement]:
     return {name: as_measurement(value) for name, value in metric.compute().items()}
 
 
@@ -139,7 +139,7 @@ def _agree(
     relative: float = 1e-4,
     absolute: float = 1e-6,
 ) -> None:
-    first, second = _said(one), _said(other)
+    first, second = _measured(one), _measured(other)
     for name, measurement in first.items():
         allowed = absolute + errors * (measurement.standard_error or 0.0)
         value, otherwise = second[name].value, measurement.value

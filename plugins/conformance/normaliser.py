@@ -10,7 +10,7 @@ from .law import close, ensure, run
 
 
 def check_normaliser(normaliser: Normaliser) -> None:
-    """Every law of a normaliser."""
+    """Check the laws of a normaliser."""
     run(normaliser, [_scalar, _same_over_ranks, _linear], normaliser)
 
 
@@ -20,11 +20,11 @@ def _batch() -> tuple[Tensor, Tensor]:
 
 
 def _scalar(normaliser: Normaliser) -> None:
-    """The loss is one finite number, also of a batch that asks for nothing."""
+    """The loss is one finite number, also for a batch without predicted elements."""
     losses, units = _batch()
-    for asked in (units, torch.zeros_like(units)):
-        loss = normaliser(losses, asked, lambda value: value)
-        ensure(loss.ndim == 0 and bool(loss.isfinite()), f"it says {loss} of {losses.tolist()}.")
+    for count in (units, torch.zeros_like(units)):
+        loss = normaliser(losses, count, lambda value: value)
+        ensure(loss.ndim == 0 and bool(loss.isfinite()), f"it is {loss} for {losses.tolist()}.")
 
 
 def _same_over_ranks(normaliser: Normaliser) -> None:
@@ -33,7 +33,7 @@ def _same_over_ranks(normaliser: Normaliser) -> None:
     whole = normaliser(losses, units, lambda value: value)
     halves = [slice(0, 2), slice(2, 4)]
 
-    def mean(_: Tensor) -> Tensor:  # what each rank is told: it hands over the sum of its units
+    def mean(_: Tensor) -> Tensor:  # over ranks, of the sum of their units
         return torch.stack([units[part].sum() for part in halves]).double().mean()
 
     parts = torch.stack([normaliser(losses[part], units[part], mean) for part in halves])
@@ -41,7 +41,7 @@ def _same_over_ranks(normaliser: Normaliser) -> None:
 
 
 def _linear(normaliser: Normaliser) -> None:
-    """The loss is a weighted sum of the losses, with shares that the units alone decide."""
+    """The loss is a weighted sum of the losses, with shares that depend on the units only."""
     losses, units = _batch()
     shares = normaliser.shares(units, lambda value: value)
     whole = normaliser(losses, units, lambda value: value)

@@ -13,7 +13,7 @@ _RATES = Rates(1e-2, (0.9, 0.99), 0.01)
 
 
 def check_optimiser(optimiser: Optimiser) -> None:
-    """Every law of an optimiser, on a small network with matrices, vectors and filters."""
+    """Check the laws of an optimiser, on a small network with matrices, vectors and filters."""
     run(optimiser, [_every_weight_once, _moves, _descends, _same_again], optimiser)
 
 
@@ -43,8 +43,8 @@ def _loss(network: nn.Module) -> Tensor:
     for block in network.get_submodule("blocks").children():
         h = h + torch.tanh(block(h))
     target = torch.stack([x[:, 0], x[:, 0] ** 2, 1 - x[:, 0]], -1)
-    said: Tensor = network.get_submodule("last")(h)
-    return ((said - target) ** 2).mean()
+    out: Tensor = network.get_submodule("last")(h)
+    return ((out - target) ** 2).mean()
 
 
 def _trained(optimiser: Optimiser, steps: int) -> tuple[nn.Module, list[float]]:
@@ -61,7 +61,7 @@ def _trained(optimiser: Optimiser, steps: int) -> tuple[nn.Module, list[float]]:
 
 
 def _every_weight_once(optimiser: Optimiser) -> None:
-    """The optimisers together hold every weight, and none twice."""
+    """The optimisers together have every weight, and none twice."""
     weights = _weights(_network())
     held = [
         id(p)
@@ -88,7 +88,7 @@ def _descends(optimiser: Optimiser) -> None:
 
 
 def _same_again(optimiser: Optimiser) -> None:
-    """The same gradients give the same weights: nothing is left to chance."""
+    """The same gradients give the same weights."""
     (one, _), (other, _) = _trained(optimiser, 3), _trained(optimiser, 3)
     for (name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
-        ensure(torch.equal(a, b), f"{name} differs from one time to the next.")
+        ensure(torch.equal(a, b), f"{name} differs between two runs.")

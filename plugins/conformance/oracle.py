@@ -1,11 +1,11 @@
-"""Oracles: exact denoisers of distributions known in full.
+"""Oracles: exact denoisers of known distributions.
 
 For a table of states with probabilities, any process with a log-likelihood has the posterior
 
     q(x | z) ~ q(x) q(z | x),
 
-and the best prediction is read off it: the marginal of each token, or the mean. A mixture of
-normals has its posterior mean in closed form. Laws are tested on these, ours and third parties'.
+which gives the best prediction: the marginal of each token, or the mean. A mixture of normals has
+its posterior mean in closed form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TableOracle:
 
     states: Tensor  # [S, *D] integers
     probabilities: Tensor  # [S] float64, summing to 1
-    power: float = 1.0  # below 1: a tempered, deliberately imperfect denoiser
+    power: float = 1.0  # below 1: a tempered, imperfect denoiser
 
     @classmethod
     def point_mass(cls, x: Tensor) -> TableOracle:
@@ -48,10 +48,9 @@ class TableOracle:
         return float(-torch.special.xlogy(self.probabilities, self.probabilities).sum())
 
     def posterior(self, process: Process, z: Tensor, level: Level) -> Tensor:
-        """q(x | z), [B, S], at levels that broadcast against z [B, *D]; q(x) where z cannot be.
+        """q(x | z), [B, S], at levels that broadcast against z [B, *D]; q(x) for an impossible z.
 
-        A sampler of finitely many steps may come to such a z: tokens it reveals together need not
-        go together.
+        A sampler of finitely many steps may reach such a z, by tokens it unmasks together.
         """
         encoded = process.encode(self.states).to(
             torch.float64 if z.is_floating_point() else z.dtype
@@ -67,9 +66,9 @@ class TableOracle:
         """The exact denoiser: each token's marginal, or the posterior mean."""
         if "real" in process.traits:
             return self._mean(process)
-        said = process.signature().out_states
-        assert said is not None, "a process over tokens asks for their probabilities"
-        return self._marginals(process, said)
+        states = process.signature().out_states
+        assert states is not None, "a process over tokens predicts their probabilities"
+        return self._marginals(process, states)
 
     def _mean(self, process: Process) -> Predict:
         encoded = process.encode(self.states).double()
@@ -96,17 +95,17 @@ DATA = DataSpec((2,), 3)
 TABLE = TableOracle(
     torch.tensor([[0, 1], [2, 2], [1, 0]]), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 )
-"""Three examples of two tokens with three levels: every sum over them can be exact."""
+"""Three examples of two tokens with three levels."""
 
 
 def counts_in(table: TableOracle, x: Tensor) -> tuple[Tensor, int]:
-    """How often each state [S] is among the samples ``x`` [N, *D], and how many are none."""
+    """Counts of each state [S] among the samples ``x`` [N, *D], and of all others."""
     hit = (x[:, None] == table.states[None]).flatten(2).all(-1)  # [N, S]
     return hit.sum(0), int((~hit.any(1)).sum())
 
 
 def natural_schedule_of(process: Process) -> Schedule:
-    """The schedule that a process is meant to be used with."""
+    """The natural schedule of a process."""
     schedule: Schedule = installed().find("schedule", process.natural_schedule).load()()
     return schedule
 
@@ -120,7 +119,7 @@ def every_state(shape: Sequence[int], states: int) -> Tensor:
 
 @attrs.frozen(eq=False)
 class MixtureOracle:
-    """A one-dimensional mixture of normals, each element on its own, under Gaussian noise."""
+    """A mixture of normals for each element independently, under Gaussian noise."""
 
     weights: Tensor  # [K]
     means: Tensor  # [K]
@@ -144,7 +143,7 @@ class MixtureOracle:
         return (responsibility * (self.means + gain * (z.unsqueeze(-1) - a * self.means))).sum(-1)
 
     def linear_mean(self, z: Tensor, share: Tensor) -> Tensor:
-        """The best guess of x that is linear in z."""
+        """The best estimate of x that is linear in z."""
         mean = (self.weights * self.means).sum()
         variance = (self.weights * (self.stds**2 + self.means**2)).sum() - mean**2
         a = share.sqrt()

@@ -1,4 +1,4 @@
-"""The hooks of this plugin; its package holds the checks that authors import."""
+"""The hooks of this plugin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def assembled(model: Diffusion) -> None:
-    """Check a network that is no ``Denoiser`` before it is used."""
+    """Check a network that is not a ``Denoiser``."""
     from .component_checks import check_own_network
 
     check_own_network(model)

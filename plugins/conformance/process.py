@@ -1,7 +1,7 @@
 """Laws of a process.
 
-They are checked on a table of three examples of two tokens with three levels, small enough for
-every sum to be exact (or for a few thousand draws to be telling), with the table's own oracle.
+They are checked on a table of three examples of two tokens with three levels, for which every sum
+is exact (or a few thousand draws are enough), with the table's oracle.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_process(
     data: DataSpec = DATA,
     table: TableOracle = TABLE,
 ) -> None:
-    """Every law of a process, under ``schedule`` or the process's natural one.
+    """Check the laws of a process, under ``schedule`` or its natural one.
 
     ``table`` has states of two tokens, of the form ``data``.
     """
@@ -73,7 +73,7 @@ def check_process(
 
 
 def _round_trip(setting: _Setting) -> None:
-    """decode undoes encode at the cleanest level, given what the exact denoiser says there."""
+    """decode undoes encode at the cleanest level, with the exact denoiser."""
     every = setting.table.states.repeat(200, 1)
     noise = Noise.of(0, len(every))
     x = setting.process.encode(every)
@@ -81,11 +81,11 @@ def _round_trip(setting: _Setting) -> None:
     z = setting.process.corrupt(x, level, noise)
     back = setting.process.decode(z, setting.table.predict(setting.process)(z, level), level, noise)
     kept = float((back == every).double().mean())
-    ensure(kept > 0.95, f"only {kept:.0%} of the integers came back.")
+    ensure(kept > 0.95, f"only {kept:.0%} of the integers are recovered.")
 
 
 def _shapes(setting: _Setting) -> None:
-    """prior, corrupt, plain_loss, units and the boundary terms have the shapes they promise."""
+    """prior, corrupt, plain_loss, units and the boundary terms have the expected shapes."""
     process, noise = setting.process, Noise.of(0, 5)
     x = setting.examples(5)
     level = setting.level(torch.full((5,), 0.5), x)
@@ -103,11 +103,11 @@ def _shapes(setting: _Setting) -> None:
         ("needs_final_prediction", process.needs_final_prediction(z), each),
     ):
         got = tuple(value.shape)
-        ensure(got == shape, f"{name} has shape {got} where {shape} is due.")
+        ensure(got == shape, f"{name} has shape {got}, expected {shape}.")
     states = process.signature().in_states
     ensure(
         (states is None) == z.is_floating_point(),
-        f"the signature says {states} input states while z is {z.dtype}.",
+        f"the signature has {states} input states but z is {z.dtype}.",
     )
 
 
@@ -162,7 +162,7 @@ def _check_table(setting: _Setting, z: Tensor, x: Tensor, level: Level) -> None:
 
 
 def _check_density(setting: _Setting, z: Tensor, x: Tensor, level: Level) -> None:
-    """Compare draws of the first element with the density's own distribution function."""
+    """Compare draws of the first element with the density's distribution function."""
     grid = torch.linspace(-12, 12, 6001, dtype=torch.float64)
     wide = x[:1].double().expand(len(grid), -1).clone()
     probe = wide.clone()
@@ -180,13 +180,13 @@ def _check_density(setting: _Setting, z: Tensor, x: Tensor, level: Level) -> Non
 
 
 def _exact_costs_nothing(setting: _Setting) -> None:
-    """A network that knows x pays nothing, and no plain loss is negative."""
+    """The loss of the exact x is zero, and no plain loss is negative."""
     process, x = setting.process, setting.process.encode(setting.table.states[:1]).expand(64, -1)
     level = setting.level(torch.linspace(0.1, 0.9, 64), x)
     z = process.corrupt(x, level, Noise.of(1, 64))
-    knows = TableOracle.point_mass(setting.table.states[0]).predict(process)
-    loss = process.plain_loss(x, z, knows(z, level), level)
-    ensure(loss.abs() < 1e-4, f"knowing x costs {float(loss.abs().max()):.3g}.")
+    exact = TableOracle.point_mass(setting.table.states[0]).predict(process)
+    loss = process.plain_loss(x, z, exact(z, level), level)
+    ensure(loss.abs() < 1e-4, f"the loss of the exact x is {float(loss.abs().max()):.3g}.")
     other = process.plain_loss(x, z, setting.table.predict(process)(z, level), level)
     ensure(other >= 0, f"a plain loss is {float(other.min()):.3g}.")
 
@@ -207,7 +207,7 @@ def _step_to_density(setting: _Setting) -> None:
 
 
 def _prior_reached(setting: _Setting) -> None:
-    """At t = 1 nothing of x is left: z looks like the prior, and prior_kl says so."""
+    """At t = 1 z looks like the prior, and prior_kl is near zero."""
     process, x = setting.process, setting.examples(_DRAWS)
     level = setting.level(torch.ones(_DRAWS), x)
     kl = process.prior_kl(x, level)
@@ -238,16 +238,16 @@ def _bound_is_entropy(setting: _Setting) -> None:
 
 
 def _reverse(setting: _Setting) -> None:
-    """Ancestral steps with the exact denoiser draw from the data's own distribution."""
+    """Ancestral steps with the exact denoiser draw from the data's distribution."""
     process, predict = setting.process, setting.table.predict(setting.process)
-    steps, count = 192, 3000  # many steps: two tokens seldom change in the same one
+    steps, count = 192, 3000  # many steps: two tokens rarely change in the same one
     noise = Noise.of(6, count)
     *_, z = _path(setting, steps, count, noise)
     last = setting.level(torch.zeros(count), z)
     x = process.decode(z, predict(z, last), last, noise)
     counts, outside = counts_in(setting.table, x)
     p = chi_square(counts, setting.table.probabilities * counts.sum())
-    ensure(outside < 0.02 * count, f"{outside} of {count} samples are not in the data at all.")
+    ensure(outside < 0.02 * count, f"{outside} of {count} samples are not in the data.")
     ensure(p > _UNLIKELY, f"counts {counts.tolist()} do not fit (chi-square p = {p:.1e}).")
 
 
@@ -274,7 +274,7 @@ def _inactive(setting: _Setting) -> None:
     ensure(tuple(active.shape) == (count, steps), f"active_steps is {tuple(active.shape)}.")
     for i, (z, after) in enumerate(pairwise(_path(setting, steps, count, noise))):
         changed = (after != z).flatten(1).any(1) & ~active[:, i]
-        ensure(~changed, f"step {i} changed a sample it was not to change.")
+        ensure(~changed, f"step {i} changed such a sample.")
 
 
 def _own_stream(setting: _Setting) -> None:

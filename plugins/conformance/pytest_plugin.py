@@ -1,10 +1,12 @@
 """The pytest plugin: the fixture ``elbowroom_component``, one test for each component.
 
+    DISTRIBUTION = "elbowroom-min-snr"
+
     def test_laws(elbowroom_component):
         elbowroom_component.check()
 
-runs the laws of every component of the installed third-party plugins. The option
-``--elbowroom-distribution NAME`` restricts it to those of one distribution.
+runs the laws of every component of that distribution. The option ``--elbowroom-distribution``
+overrides the module's variable; without both, the test runs for all third-party components.
 """
 
 from __future__ import annotations
@@ -40,21 +42,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrise tests that use the fixture over the components."""
+    """Parametrise tests that use the fixture over the components of kinds that have laws."""
     if "elbowroom_component" not in metafunc.fixturenames:
         return
-    found = list(_components(metafunc.config.getoption("--elbowroom-distribution")))
-    metafunc.parametrize("elbowroom_component", found, ids=str)
+    chosen = metafunc.config.getoption("--elbowroom-distribution")
+    chosen = chosen or getattr(metafunc.module, "DISTRIBUTION", None)
+    metafunc.parametrize("elbowroom_component", list(_components(chosen)), ids=str)
 
 
 def _components(distribution: str | None) -> list[ComponentUnderTest]:
     from elbowroom import installed
     from elbowroom.registry import KINDS, normalised
 
+    from .laws import laws_of
+
     registry = installed()
     wanted = None if distribution is None else normalised(distribution)
     found = []
-    for kind in KINDS:
+    for kind in filter(laws_of, KINDS):
         for name, component in registry.components(kind).items():
             owner = normalised(component.owner.distribution or "")
             if owner == wanted or (wanted is None and owner != "elbowroom"):

@@ -11,7 +11,7 @@ from .law import ensure, run
 
 
 def check_rate_schedule(schedule: RateSchedule) -> None:
-    """Every law of a rate schedule."""
+    """Check the laws of a rate schedule."""
     run(schedule, [_between, _scales, _warms_up], schedule)
 
 
@@ -32,6 +32,6 @@ def _scales(schedule: RateSchedule) -> None:
 
 
 def _warms_up(schedule: RateSchedule) -> None:
-    """The warm-up is a straight line from 0 to where the schedule begins."""
+    """The warm-up is linear from 0 to the schedule's first rate."""
     rates = [schedule.rate(1.0, n, 4, 50) for n in range(4)]
     ensure(rates == [0.0, 0.25, 0.5, 0.75], f"a warm-up of 4 has the rates {rates}.")

@@ -17,7 +17,7 @@ _COUNT = 3000
 
 @attrs.frozen(eq=False)
 class OracleModel:
-    """A model whose denoiser is a table's own posterior: what a sampler needs, and no network."""
+    """A model whose denoiser is the exact posterior of a table."""
 
     process: Process
     schedule: Schedule
@@ -28,19 +28,19 @@ class OracleModel:
         return self.table.predict(self.process)(z, level)
 
     def guided(self, guidance: float | Guidance) -> OracleModel:
-        """Itself: there are no labels to be guided by."""
+        """Itself: there are no labels."""
         return self
 
 
 def check_sampler(sampler: Sampler, *, exact: bool = True) -> None:
-    """Every law of a sampler, under each built-in process that serves it.
+    """Check the laws of a sampler, under each installed process that has its traits.
 
-    ``exact=False`` is for samplers that deliberately do not draw from the model (temperature,
-    confidence): their samples must lie in the data, in any proportion.
+    ``exact=False`` is for samplers that are biased by design (temperature, confidence): their
+    samples must lie in the data, in any proportion.
     """
     served = [model for model in _models() if sampler.needs <= model.process.traits]
     if not served:
-        raise AssertionError(f"{sampler!r} needs {set(sampler.needs)}, which no process offers")
+        raise AssertionError(f"{sampler!r} needs {set(sampler.needs)}, which no process has")
     law = _distribution if exact else _support
     for model in served:
         run(sampler, [_finishes, _same_whatever_batch, law], sampler, model)
@@ -53,21 +53,21 @@ def _models() -> list[OracleModel]:
 
 
 def _finishes(sampler: Sampler, model: OracleModel) -> None:
-    """The last frame, and only that one, holds integers of the data and the calls they took."""
+    """The last frame, and only that one, has integers of the data and their network calls."""
     frames = list(sampler.frames(model, Noise.of(0, 4)))
-    ensure(all(frame.x is None for frame in frames[:-1]), "an early frame was finished.")
+    ensure(all(frame.x is None for frame in frames[:-1]), "an earlier frame has x.")
     last = frames[-1]
-    ensure(last.x is not None, "the last frame was not finished.")
-    ensure(last.calls is not None, "the last frame does not count its calls.")
+    ensure(last.x is not None, "the last frame has no x.")
+    ensure(last.calls is not None, "the last frame has no calls.")
     assert last.x is not None and last.calls is not None
     ensure(tuple(last.x.shape) == (4, *DATA.shape), f"x has shape {tuple(last.x.shape)}.")
     ensure(not last.x.is_floating_point(), f"x is {last.x.dtype}, not integers.")
-    ensure((last.x >= 0) & (last.x < DATA.levels), "x leaves the data's levels.")
-    ensure(last.calls >= 1, "a sample took no network call at all.")
+    ensure((last.x >= 0) & (last.x < DATA.levels), "x is outside the data's levels.")
+    ensure(last.calls >= 1, "a sample took no network call.")
 
 
 def _same_whatever_batch(sampler: Sampler, model: OracleModel) -> None:
-    """A seed gives the same samples whatever batch they are drawn in."""
+    """A seed gives the same samples whatever batch they are in."""
     noise = Noise.of(1, 12)
     whole = sampler.sample(model, noise).x
     parts = [sampler.sample(model, noise.select(part)).x for part in (slice(0, 5), slice(5, 12))]
@@ -75,7 +75,7 @@ def _same_whatever_batch(sampler: Sampler, model: OracleModel) -> None:
 
 
 def _distribution(sampler: Sampler, model: OracleModel) -> None:
-    """With the exact denoiser the samples have the data's own distribution."""
+    """With the exact denoiser the samples have the data's distribution."""
     counts, outside = _counts(sampler, model)
     p = chi_square(counts, model.table.probabilities * counts.sum())
     ensure(outside < 0.02 * _COUNT, f"{outside} of {_COUNT} samples are not in the data.")

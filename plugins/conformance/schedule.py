@@ -9,7 +9,7 @@ from .law import close, ensure, run
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Every law of a schedule."""
+    """Check the laws of a schedule."""
     laws = [_finite, _falls, _moves_at_the_ends, _elementwise, _rate, _inverse, _precision]
     run(schedule, laws, schedule)
 
@@ -36,13 +36,13 @@ def _falls(schedule: Schedule) -> None:
 
 
 def _moves_at_the_ends(schedule: Schedule) -> None:
-    """lambda(t) falls up to both ends: where it stands, all times there are one level."""
+    """lambda(t) falls up to both ends."""
     off = torch.tensor([0.0, 1e-6, 1e-5, 1e-4, 1e-3], dtype=torch.float64)
     for name, t in (("0", off), ("1", 1 - off)):
         lam = schedule.log_snr(t)
         moved = (lam - lam[0]).abs()[1:]
         flat = off[1:][moved.diff(prepend=moved.new_zeros(1)) <= 0].tolist()
-        ensure(not flat, f"near t = {name} it stands still for {max(flat, default=0):g}.")
+        ensure(not flat, f"near t = {name} it is constant for {max(flat, default=0):g}.")
 
 
 def _elementwise(schedule: Schedule) -> None:

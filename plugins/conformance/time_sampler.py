@@ -17,7 +17,7 @@ _STEPS = 64
 
 
 def check_time_sampler(times: TimeSampler) -> None:
-    """Every law of a time sampler, prepared for a weight that falls steeply."""
+    """Check the laws of a time sampler, prepared for a weight that falls steeply."""
     ready = times.prepare(lambda t: 1 / (t + 0.05))
     run(times, [_range, _unbiased, _same_in_parts, _fresh], ready)
     if isinstance(ready, Adaptive):
@@ -25,7 +25,7 @@ def check_time_sampler(times: TimeSampler) -> None:
 
 
 def _adapts(times: TimeSampler) -> None:
-    """What it learns keeps every law, does not depend on ranks, and survives a checkpoint."""
+    """After updates it satisfies every law, independent of ranks and checkpoints."""
     learned = check_adaptive(times)
     for law in (_range, _unbiased, _same_in_parts, _fresh):
         law(learned)

@@ -1,7 +1,7 @@
-"""Laws of a weighting. Being a bound is not one of them: the certificate speaks of that.
+"""Laws of a weighting. Whether the objective is a bound is not one of them (see the certificate).
 
-Nor is there a law against a weighting that was meant for the plain loss and is used as w: what it
-does is printed in words (:mod:`elbowroom.plugins.paper.meaning`), to be read.
+A weighting of the plain loss that is used as w satisfies the laws; the printed description
+(:mod:`elbowroom.plugins.paper.meaning`) shows it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Settings = list[tuple[Process, Schedule]]
 
 
 def check_weighting(weighting: Weighting) -> str:
-    """Every law of a weighting, under the built-in processes and their natural schedules.
+    """Check the laws of a weighting, under the built-in processes and their natural schedules.
 
-    What it means in words is printed (``pytest -rP`` shows it) and returned.
+    Prints (``pytest -rP``) and returns a description of the weighting.
     """
     settings = _settings()
     laws = [_finite, _not_negative, _plain_weight, _elementwise, _alone, _unchanged, _invariance]
@@ -38,7 +38,7 @@ def check_weighting(weighting: Weighting) -> str:
 
 
 def _adapts(weighting: Weighting, settings: Settings) -> None:
-    """What it learns keeps every law, does not depend on ranks, and survives a checkpoint."""
+    """After updates it satisfies every law, independent of ranks and checkpoints."""
     learned = check_adaptive(weighting)
     for law in (_finite, _not_negative, _elementwise, _alone, _unchanged, _invariance):
         law(learned, settings)
@@ -75,7 +75,7 @@ def _finite(weighting: Weighting, settings: Settings) -> None:
 
 
 def _not_negative(weighting: Weighting, settings: Settings) -> None:
-    """w is not negative: a loss that is paid for growing has no least value."""
+    """w is not negative."""
     for process, schedule in settings:
         level = _levels(schedule, process)
         w = weighting.prepare(schedule, process)(level)
@@ -100,11 +100,11 @@ def _elementwise(weighting: Weighting, settings: Settings) -> None:
     for process, schedule in settings:
         ready, flat = weighting.prepare(schedule, process), Level.of(t, schedule, process)
         for name, function in (("w", ready), ("plain_weight", ready.plain_weight)):
-            spread = function(flat.over(x))
-            shape = tuple(spread.shape)
+            wide = function(flat.over(x))
+            shape = tuple(wide.shape)
             ensure(shape == (4, 1, 1), f"{name} has shape {shape} for (4, 1, 1).")
-            ensure(spread.dtype == t.dtype, f"{name} turned {t.dtype} into {spread.dtype}.")
-            close(spread.flatten(), function(flat), f"{name} of a spread level", relative=1e-6)
+            ensure(wide.dtype == t.dtype, f"{name} turned {t.dtype} into {wide.dtype}.")
+            close(wide.flatten(), function(flat), f"{name} of a broadcast level", relative=1e-6)
 
 
 def _alone(weighting: Weighting, settings: Settings) -> None:
@@ -120,7 +120,7 @@ def _alone(weighting: Weighting, settings: Settings) -> None:
 
 
 def _unchanged(weighting: Weighting, settings: Settings) -> None:
-    """The level is left as it was."""
+    """The level is not changed."""
     for process, schedule in settings:
         ready, level = weighting.prepare(schedule, process), _levels(schedule, process)
         before = {name: value.clone() for name, value in attrs.asdict(level, recurse=False).items()}
@@ -131,13 +131,13 @@ def _unchanged(weighting: Weighting, settings: Settings) -> None:
 
 
 def _invariance(weighting: Weighting, settings: Settings) -> None:
-    """w depends on lambda alone, or says NaN where there is no schedule."""
+    """w depends on lambda only, or is NaN without a schedule."""
     lam = torch.linspace(-4, 4, 17, dtype=torch.float64)
     for process, schedule in settings:
         ready = weighting.prepare(schedule, process)
         free = ready(Level.at(lam, process))
         if bool(free.isnan().all()):
-            continue  # it says that it depends on the schedule
-        ensure(~free.isnan(), "without a schedule it answers NaN at some levels only.")
+            continue  # it depends on the schedule
+        ensure(~free.isnan(), "without a schedule it is NaN at some levels only.")
         under = ready(Level.of(schedule.time(lam), schedule, process))
         close(under, free, f"w under {schedule} at the same lambda", relative=1e-5, absolute=1e-9)

@@ -100,7 +100,7 @@ class Images(Shrinkable):
         if not parts or len(parts) < len(entries):
             return {"train": FolderOfImages.look(root)}
         if table := table_file(root):
-            names = listed([part.name for part in parts], most=9)
+            names = join_names([part.name for part in parts], most=9)
             raise ElbowroomError(f"{table}: write a table into each of {names} instead")
         folders: dict[str, FolderOfImages] = {}
         for entry in parts:

@@ -1,15 +1,11 @@
-"""The scaffold of a plugin package."""
+"""The generator of plugin packages."""
 
 from __future__ import annotations
 
 from elbowroom import hookimpl
 
-_HERE = "elbowroom.plugins.new_plugin"
-
 
 @hookimpl
 def commands() -> dict[str, str]:
-    """What this plugin adds to the command line."""
-    return {
-        "new-plugin": f"{_HERE}.command:new_plugin",
-    }
+    """Write the package of a new plugin."""
+    return {"new-plugin": "elbowroom.plugins.new_plugin.command:new_plugin"}

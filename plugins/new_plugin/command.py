@@ -1,4 +1,4 @@
-"""``elbowroom new-plugin``: from an idea to a package that installs and passes its tests."""
+"""``elbowroom new-plugin``: generate the package of a plugin."""
 
 from __future__ import annotations
 

@@ -1,122 +1,53 @@
-"""A new plugin: a whole package that installs and passes its own tests as it is.
+"""Generate the package of a plugin, which installs and passes its tests unchanged.
 
     elbowroom-NAME/
-      pyproject.toml               the entry point that announces the plugin
+      pyproject.toml               the entry point
       README.md  LICENSE  .gitignore  .github/workflows/ci.yml
-      src/elbowroom_NAME/          a hook, and the component with its formula
-      tests/                       the laws of its kind, through elbowroom.plugins.conformance
+      src/elbowroom_NAME/          a hook, and the component
+      tests/test_plugin.py         the laws of its kind
 
-The files come from ``templates/plugin``, where ``$name`` and the like stand for the choices made
-here; what differs from kind to kind is in ``templates/plugin/kinds``.
+``templates`` has the files; a kind adds ``component.py.in`` and ``readme.md.in``, in the folder
+``template`` of its row, or here in ``templates/kinds``.
 """
 
 from __future__ import annotations
 
-import builtins
-import keyword
 import re
-from collections.abc import Mapping
 from importlib import resources
-from importlib.metadata import version
+from importlib.metadata import distribution
 from os import PathLike
 from pathlib import Path
 from string import Template
 from typing import Any
 
-import attrs
-import elbowroom
 from elbowroom import PLUGIN_API, ElbowroomError, installed
 from elbowroom.errors import did_you_mean
 from elbowroom.files import atomic_folder
 from elbowroom.registry import KINDS, normalised
 
-TEMPLATES = resources.files("elbowroom.plugins.new_plugin") / "templates" / "plugin"
+TEMPLATES = resources.files("elbowroom.plugins.new_plugin") / "templates"
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_LONGEST = 28  # every line of the templates then fits
-_MEAN_SOMETHING = {
-    *keyword.kwlist,
-    *dir(builtins),
-    *dir(elbowroom),
-    *("Any", "ClassVar", "Mapping", "Path", "SteppingSampler", "Tensor"),  # in the templates
-}
-
-
-@attrs.frozen
-class NewPlugin:
-    """The names a plugin has in different places."""
-
-    name: str  # in a config: min-snr
-    kind: str
-
-    @property
-    def distribution(self) -> str:
-        """What pip installs: elbowroom-min-snr."""
-        return f"elbowroom-{self.name}"
-
-    @property
-    def module(self) -> str:
-        """What Python imports: elbowroom_min_snr."""
-        return self.distribution.replace("-", "_")
-
-    @property
-    def cls(self) -> str:
-        """The component's class, MinSnr; with its kind where that would mean something else."""
-        spelled = _camel if KINDS[self.kind].is_class else _snake
-        alone, whole = spelled(self.name), spelled(f"{self.name}-{self.kind}")
-        return whole if alone in _MEAN_SOMETHING else alone
-
-    def files(self) -> dict[str, str]:
-        """Path in the package -> text."""
-        plugin, kind = f"src/{self.module}", _of_kind(self.kind)
-        names = self._names()
-        names |= {
-            "what": self._filled(kind / "what.md.in", names).rstrip(),
-            "use": self._filled(kind / "use.md.in", names).rstrip(),
-        }
-        sources = {
-            "pyproject.toml": TEMPLATES / "pyproject.toml.in",
-            "README.md": TEMPLATES / "README.md.in",
-            ".gitignore": TEMPLATES / "gitignore.in",
-            ".github/workflows/ci.yml": TEMPLATES / "ci.yml.in",
-            f"{plugin}/__init__.py": TEMPLATES / "init.py.in",
-            f"{plugin}/{self.kind}.py": kind / "component.py.in",
-            f"tests/test_{self.kind}.py": kind / "test.py.in",
-            "tests/test_plugin.py": TEMPLATES / "test_plugin.py.in",
-        }
-        texts = {path: self._filled(source, names) for path, source in sources.items()}
-        licence = (TEMPLATES / "LICENSE").read_text("utf-8")
-        return {**texts, "LICENSE": licence, f"{plugin}/py.typed": ""}
-
-    def _filled(self, source: Any, names: Mapping[str, str]) -> str:
-        return Template(source.read_text("utf-8")).substitute(names)
-
-    def _names(self) -> dict[str, str]:
-        return {
-            "name": self.name,
-            "distribution": self.distribution,
-            "module": self.module,
-            "cls": self.cls,
-            "kind": self.kind,
-            "words": KINDS[self.kind].words.replace("dataset", "data set"),
-            "hook": KINDS[self.kind].hook,
-            "check": f"check_{self.kind}",
-            "api": ", ".join(map(str, PLUGIN_API)),
-            "version": version("elbowroom"),
-        }
+_LONGEST = 22  # every line of the templates then fits
 
 
 def new_plugin(name: str, kind: str = "weighting", out: str | PathLike[str] = ".") -> Path:
-    """Write the package of a new plugin into the folder ``out``; answers where it is."""
-    plugin = NewPlugin(_checked_name(name), _checked_kind(kind))
-    _refuse_taken(plugin)
-    folder = Path(out) / plugin.distribution
+    """Write the package of a new plugin into the folder ``out``; returns its folder."""
+    name, kind = _checked_name(name), _checked_kind(kind)
+    folder = Path(out) / f"elbowroom-{name}"
+    for component in installed().components(kind).values():
+        owner = component.owner
+        if component.name == name and normalised(owner.distribution or "") != folder.name:
+            raise ElbowroomError(
+                f"there is already a {KINDS[kind].words} {name!r}, supplied by {owner}: choose "
+                "another name"
+            )
     if folder.exists() or folder.is_symlink():
         raise ElbowroomError(f"{folder} exists already: choose another name or another --out")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder) as aside:
-            for path, text in plugin.files().items():
+            for path, text in plugin_files(name, kind).items():
                 file = aside / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, "utf-8")
@@ -125,23 +56,62 @@ def new_plugin(name: str, kind: str = "weighting", out: str | PathLike[str] = ".
     return folder
 
 
-def _camel(words: str) -> str:
-    return "".join(word.capitalize() for word in re.split("[-_]", words))
+def plugin_files(name: str, kind: str) -> dict[str, str]:
+    """Path in the package -> text."""
+    row, elbowroom = KINDS[kind], distribution("elbowroom")
+    words = [*name.split("-"), *kind.split("_")]
+    names = {
+        "name": name,
+        "distribution": f"elbowroom-{name}",
+        "module": f"elbowroom_{name.replace('-', '_')}",
+        "cls": "".join(map(str.capitalize, words)) if row.is_class else "_".join(words),
+        "kind": kind,
+        "words": row.words.replace("dataset", "data set"),
+        "hook": row.hook,
+        "api": ", ".join(map(str, PLUGIN_API)),
+        "version": elbowroom.version,
+    }
+
+    def filled(source: Any) -> str:
+        return Template(source.read_text("utf-8")).substitute(names)
+
+    names["about"] = filled(_folder_of(kind) / "readme.md.in").rstrip()
+    package = f"src/{names['module']}"
+    return {
+        "pyproject.toml": filled(TEMPLATES / "pyproject.toml.in"),
+        "README.md": filled(TEMPLATES / "README.md.in"),
+        "LICENSE": elbowroom.read_text("licenses/LICENSE") or "Apache-2.0\n",
+        ".gitignore": filled(TEMPLATES / "gitignore.in"),
+        ".github/workflows/ci.yml": filled(TEMPLATES / "ci.yml.in"),
+        f"{package}/__init__.py": filled(TEMPLATES / "init.py.in"),
+        f"{package}/{kind}.py": filled(_folder_of(kind) / "component.py.in"),
+        f"{package}/py.typed": "",
+        "tests/test_plugin.py": filled(TEMPLATES / "test_plugin.py.in"),
+    }
 
 
-def _snake(words: str) -> str:
-    return words.replace("-", "_")
+def kinds() -> tuple[str, ...]:
+    """The kinds that have a template."""
+    installed()  # adds the kinds of plugins
+    return tuple(kind for kind in KINDS if (_folder_of(kind) / "component.py.in").is_file())
+
+
+def _folder_of(kind: str) -> Any:
+    package, _, folder = KINDS[kind].template.partition(":")
+    if not package:
+        return TEMPLATES / "kinds" / kind
+    return resources.files(package).joinpath(*folder.split("/"))
 
 
 def _checked_name(given: str) -> str:
     name = given.removeprefix("elbowroom-")
     if _NAME.fullmatch(name) is None:
-        near = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
-        near = near.strip("-")
+        near = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+        near = re.sub(r"[^a-z0-9]+", "-", near).strip("-")
         hint = f" (did you mean {near!r}?)" if _NAME.fullmatch(near) else ""
         raise ElbowroomError(
-            f"a plugin cannot be called {given!r}{hint}: a name is small letters, digits and "
-            "single hyphens, and begins with a letter, as in 'min-snr'"
+            f"{given!r} is not a plugin name{hint}: a name has lower-case letters, digits and "
+            "single hyphens, and begins with a letter, e.g. 'min-snr'"
         )
     if len(name) > _LONGEST:
         raise ElbowroomError(f"{name!r} has {len(name)} characters; a name has at most {_LONGEST}")
@@ -149,37 +119,9 @@ def _checked_name(given: str) -> str:
 
 
 def _checked_kind(given: str) -> str:
-    kind = given.replace("-", "_")
-    known = kinds()
+    kind, known = given.replace("-", "_"), kinds()
     if kind not in known:
         raise ElbowroomError(
             f"no template for kind {given!r}{did_you_mean(kind, known)}; kinds: {', '.join(known)}"
         )
     return kind
-
-
-def _refuse_taken(plugin: NewPlugin) -> None:
-    """A name that is in use would mean two things, and using it would be an error."""
-    for component in installed().components(plugin.kind).values():
-        owner = component.owner
-        if component.name == plugin.name and normalised(owner.distribution or "") != (
-            plugin.distribution
-        ):
-            raise ElbowroomError(
-                f"there is a {plugin.kind.replace('_', ' ')} {plugin.name!r} already, supplied by "
-                f"{owner}: choose another name"
-            )
-
-
-def kinds() -> tuple[str, ...]:
-    """The kinds that have a template: their own, or one here."""
-    installed()  # adds the kinds of plugins
-    return tuple(kind for kind in KINDS if (_of_kind(kind) / "component.py.in").is_file())
-
-
-def _of_kind(kind: str) -> Any:
-    """The folder with a kind's component, its test and two texts."""
-    package, _, folder = KINDS[kind].template.partition(":")
-    if not package:
-        return TEMPLATES / "kinds" / kind
-    return resources.files(package).joinpath(*folder.split("/"))

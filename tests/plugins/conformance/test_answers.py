@@ -76,12 +76,12 @@ class Wide(Learned):
 @pytest.mark.parametrize(
     ("weighting", "words"),
     [
-        (Column(), "answered w in the shape [64, 1] where [64] or [] is due"),
+        (Column(), "returned w of shape [64, 1], expected [64] or []"),
         (Negative(), "by a negative number at t = 0.00781"),
-        (Complex(), "answered w in torch.complex128"),
-        (InPlace(), "changed log_snr in place"),
+        (Complex(), "returned w as torch.complex128"),
+        (InPlace(), "changed its input log_snr in place"),
         (Missing(), "not finite at t = 0.508"),
-        (Wide(), "answered penalty in the shape [64, 1]"),
+        (Wide(), "returned penalty of shape [64, 1]"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Weighting) else "",
 )
@@ -202,11 +202,11 @@ class RuledOut(Around):
 @pytest.mark.parametrize(
     ("network", "words"),
     [
-        (Overwrites, "changed z in place"),
-        (OverwritesLevel, "changed log_snr in place"),
-        (Flat, "answered in the shape [2, "),
-        (Whole, "answered in torch.int64"),
-        (Detached, "answered without gradients"),
+        (Overwrites, "changed its input z in place"),
+        (OverwritesLevel, "changed its input log_snr in place"),
+        (Flat, "returned shape [2, "),
+        (Whole, "returned torch.int64"),
+        (Detached, "returned an output without gradients"),
         (NaN, "not finite"),
     ],
 )
@@ -220,7 +220,7 @@ def test_a_denoiser_that_answers_wrongly_does_not_train(process, network, words)
 
 def test_a_logit_of_minus_infinity_is_an_answer():
     """A network may rule a value out."""
-    with pytest.raises(ContractError, match="plain_loss with numbers that are not finite"):
+    with pytest.raises(ContractError, match="plain_loss with values that are not finite"):
         checked("masked", RuledOut)  # here it rules out what is there: the loss says so
 
 
@@ -228,7 +228,7 @@ def test_the_denoiser_is_looked_at_in_sampling_too():
     """The first call of the first batch, without a call of its own."""
     model = checked()
     model.denoiser = Overwrites(model.denoiser)
-    with pytest.raises(ContractError, match="changed z in place"):
+    with pytest.raises(ContractError, match="changed its input z in place"):
         next(draw(model, 2))
 
 
@@ -255,8 +255,8 @@ class Outside(TimeSampler):
 @pytest.mark.parametrize(
     ("times", "words"),
     [
-        (Rank2(), "answered t in the shape [64, 1] where [64] is due"),
-        (NoDensity(), "where (t, density) is due"),
+        (Rank2(), "returned t of shape [64, 1], expected [64]"),
+        (NoDensity(), "expected (t, density)"),
         (Outside(), "drew times from"),
     ],
     ids=["Rank2", "NoDensity", "Outside"],
@@ -280,7 +280,7 @@ class Scribbles(Gaussian):
 
 @pytest.mark.parametrize(
     ("process", "words"),
-    [(Summed(), "answered plain_loss in the shape [2]"), (Scribbles(), "changed x in place")],
+    [(Summed(), "returned plain_loss of shape [2]"), (Scribbles(), "changed its input x in place")],
     ids=["Summed", "Scribbles"],
 )
 def test_a_process_that_answers_wrongly_does_not_train(tmp_path, process, words):
@@ -331,7 +331,7 @@ class Unlabelled(Odd):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (Floats(), "answered x in torch.float32"),
+        (Floats(), "returned x as torch.float32"),
         (TooHigh(), "allowed are 0 to 4"),
         (Unlabelled(), "gave no labels"),
     ],
@@ -370,13 +370,13 @@ class Brighter(Ancestral):
 
 def test_a_sampler_that_yields_nothing_does_not_train(tmp_path):
     """A path begins with a frame."""
-    refused(tmp_path, "sampler Nothing of ", "yielded no frame at all", sampler=Nothing(steps=2))
+    refused(tmp_path, "sampler Nothing of ", "yielded no frame", sampler=Nothing(steps=2))
 
 
 @pytest.mark.parametrize(
     ("sampler", "words"),
     [
-        (Nothing(steps=2), "yielded no frame at all"),
+        (Nothing(steps=2), "yielded no frame"),
         (Unfinished(steps=2), "its last frame has no x"),
         (Brighter(steps=2), "allowed are 0 to 4"),
     ],
@@ -452,7 +452,7 @@ def test_numbers_of_any_library_are_numbers():
 
 def test_a_metric_may_not_change_the_samples():
     """The next metric sees them too."""
-    with pytest.raises(ContractError, match="changed samples in place"):
+    with pytest.raises(ContractError, match="changed its input samples in place"):
         evaluated(Scribbler())
 
 

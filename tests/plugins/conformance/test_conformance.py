@@ -111,8 +111,8 @@ class FlatEnd(Schedule):
         (WrongRate(), "The rate is -lambda'(t)"),
         (WrongInverse(), "time(lambda) is the inverse"),
         (Whole(), "computed elementwise"),
-        (FlatStart(), "near t = 0 it stands still"),
-        (FlatEnd(), "near t = 1 it stands still"),
+        (FlatStart(), "near t = 0 it is constant"),
+        (FlatEnd(), "near t = 1 it is constant"),
     ],
 )
 def test_wrong_schedules_are_caught(schedule, sentence):
@@ -170,11 +170,11 @@ class InPlace(Weighting):
     [
         (OfTheBatch(), "does not depend on the other levels of the batch"),
         (Negative(), "w is not negative"),
-        (InPlace(), "The level is left as it was"),
+        (InPlace(), "The level is not changed"),
         (Pole(), "w is finite inside (0, 1)"),
         (WrongPlain(), "plain_weight is w * elbo_weight"),
         (Scalar(), "computed elementwise"),
-        (Hidden(), "depends on lambda alone"),
+        (Hidden(), "depends on lambda only"),
     ],
 )
 def test_wrong_weightings_are_caught(weighting, sentence):
@@ -348,7 +348,7 @@ class NegativePriorKL(Gaussian):
         (TooLazy(), "active_steps rules out"),
         (ByBatch(), "does not depend on the batch"),
         (Forgetful(), "decode undoes encode"),
-        (WrongShape(), "have the shapes they promise"),
+        (WrongShape(), "have the expected shapes"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
@@ -413,7 +413,7 @@ def test_a_small_denoiser_keeps_every_law():
 @pytest.mark.parametrize(
     ("network", "sentence"),
     [
-        (Leaky, "do not see each other"),
+        (Leaky, "are independent"),
         (Dead, "gradients have reached every parameter"),
         (Flat, "The output has the shape"),
         (Moody, "the same input gives the same output"),
@@ -469,7 +469,7 @@ def test_ancestral_sampling_keeps_every_law():
     ("sampler", "sentence"),
     [
         (Unfinished(steps=32), "The last frame"),
-        (Sharpened(steps=32), "the data's own distribution"),
+        (Sharpened(steps=32), "the data's distribution"),
         (BatchDependent(steps=32), "whatever batch"),
     ],
 )
@@ -549,7 +549,7 @@ def test_a_small_data_set_keeps_every_law():
         (Table(y_max=5), "labels 0 to 4 for 2 classes"),
         (Table(y_max=None), "has no labels"),
         (Table(classes=None), "has labels although"),
-        (Table(train=Shuffled(Table().x, Table().y)), "in the order asked for"),
+        (Table(train=Shuffled(Table().x, Table().y)), "in the requested order"),
         (Table(train=Rows(Table().x, Table().y)), "The splits are not the same examples"),
         (Overlapping(), "of the first examples of validation are among those of train"),
     ],
@@ -623,9 +623,9 @@ def test_a_small_metric_keeps_every_law():
     [
         (LastBatch, "split into batches"),
         (First, "the order of the samples"),
-        (Silent, "It says finite measurements"),
-        (Forgets, "Parts seen by copies on several ranks"),
-        (Scribbles, "The samples are left as they were"),
+        (Silent, "It returns finite measurements"),
+        (Forgets, "Copies updated on several ranks"),
+        (Scribbles, "The samples are not changed"),
     ],
 )
 def test_wrong_metrics_are_caught(metric, sentence):
@@ -694,7 +694,7 @@ def test_a_small_launcher_keeps_every_law():
     ("launcher", "sentence"),
     [
         (Kills(), "a job that saves itself at SIGTERM had no time to"),
-        (Optimist(), "a job that ended with 7 is told with 0"),
+        (Optimist(), "a job that exited with 7 is reported with 0"),
         (Mute(), "'to one' is not there"),
     ],
     ids=["Kills", "Optimist", "Mute"],

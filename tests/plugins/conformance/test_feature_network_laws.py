@@ -69,7 +69,7 @@ def test_a_linear_network_keeps_every_law():
         (Flat, r"vectors of 9 pictures have the shape \(9,\)"),
         (Infinite, "logits are not finite"),
         (Centred, "one of the vectors is"),
-        (Noisy, "it said something else"),
+        (Noisy, "a second call differs"),
         (Learning, "its weights changed"),
         (Writing, "it wrote into them"),
         (Nameless, "it has no name"),
