@@ -168,7 +168,8 @@ class Images(Shrinkable):
         if left_out:
             warnings.warn(
                 f"{self.root}: {len(left_out)} unreadable images are skipped: "
-                f"{join_names(left_out, most=3)} (all: {parts['train'].images.path.parent}/about.json)",
+                f"{join_names(left_out, most=3)} "
+                f"(all: {parts['train'].images.path.parent}/about.json)",
                 stacklevel=2,
             )
 
