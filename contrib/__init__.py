@@ -9,13 +9,13 @@ _HERE = "elbowroom.contrib"
 
 @hookimpl
 def processes() -> dict[str, str]:
-    """``uniform``: tokens become random values."""
+    """``uniform``: corrupted tokens are uniform."""
     return {"uniform": f"{_HERE}.uniform:Uniform"}
 
 
 @hookimpl
 def samplers() -> dict[str, str]:
-    """``psi`` serves the process ``uniform``."""
+    """``psi``, for the process ``uniform``."""
     return {"psi": f"{_HERE}.psi:Psi"}
 
 

@@ -1,9 +1,9 @@
-"""MD4's parameters in our `uvit`.
+"""Load MD4's parameters into `uvit`.
 
 MD4 (Shi et al. 2024) is written in Flax. Its parameters come as a flat mapping from names such as
-``UNet5DWrapper_0/UNet_0/DiT_0/blocks_0/attn/wq/kernel`` to arrays, each name perhaps behind
-``param:`` as in an ``.npz`` file that also holds other things. All sizes are read off the arrays'
-shapes; only the number of heads leaves no trace in them.
+``UNet5DWrapper_0/UNet_0/DiT_0/blocks_0/attn/wq/kernel`` to arrays, optionally with the prefix
+``param:``, as in an ``.npz`` file with other arrays. All sizes are determined by the arrays'
+shapes, except for the number of heads.
 
     weights = numpy.load("md4.npz")
     denoiser = denoiser_from_flax(weights, heads=12)
@@ -37,9 +37,9 @@ def denoiser_from_flax(
 ) -> UViT:
     """MD4's network as a `uvit`, in evaluation mode.
 
-    ``size`` is the images' (H, W). It is read off the table of positions where there is one (as a
-    square), and must be given for a network with rotary positions. The two dropout rates (the
-    paper's, by default) matter only if training goes on.
+    ``size`` is the images' (H, W). It is determined by the table of positions if there is one (as a
+    square), and must be given for a network with rotary positions. The dropout rates (by default
+    the paper's) matter only for training.
     """
     flax = _Flax(params)
     unet = flax.folder_of("DiT_0/x_embedder/proj/kernel")
@@ -78,7 +78,7 @@ def denoiser_from_flax(
         attention_dropout=attention_dropout,
         time="no",
     )
-    norms = []  # what the condition says to the residual part, norm by norm
+    norms = []  # of the residual part
     state = {
         "values.embedding.weight": flax.take("tok/embedding"),
         "condition.label.weight": flax.take("class_embed/embedding"),
@@ -90,17 +90,17 @@ def denoiser_from_flax(
         norms += [f"{theirs}/CondGroupNorm_{j}/Dense_0" for j in (0, 1)]
         state |= flax.conv(f"{ours}.first", f"{theirs}/Conv_0")
         state |= flax.conv(f"{ours}.second", f"{theirs}/Conv_1")
-        if i >= blocks:  # a 1x1 convolution, which they have as a matrix
+        if i >= blocks:  # a 1x1 convolution, a matrix in MD4
             skip = flax.linear(f"{ours}.skip", f"{theirs}/Dense_0")
             state |= skip | {f"{ours}.skip.weight": skip[f"{ours}.skip.weight"][:, :, None, None]}
     state |= flax.linear("told", *norms, f"{unet}CondGroupNorm_0/Dense_0")
     state |= flax.conv("head", f"{unet}Conv_1")
 
-    # Their patches go through a convolution, ours through a matrix on (row, column, channel).
+    # MD4 embeds patches by a convolution, uvit by a matrix on (row, column, channel).
     state["to_tokens.weight"] = flax.take(f"{dit}x_embedder/proj/kernel").flatten(0, 2).T
     state["to_tokens.bias"] = flax.take(f"{dit}x_embedder/proj/bias")
-    told = [f"{dit}blocks_{i}/Dense_0" for i in range(depth)] + [f"{dit}final_layer/Dense_0"]
-    state |= flax.linear("transformer.told", *told)
+    modulation = [f"{dit}blocks_{i}/Dense_0" for i in range(depth)] + [f"{dit}final_layer/Dense_0"]
+    state |= flax.linear("transformer.told", *modulation)
     for i in range(depth):
         theirs, ours = f"{dit}blocks_{i}", f"transformer.blocks.{i}"
         state |= flax.linear(f"{ours}.qkv", *(f"{theirs}/attn/w{x}" for x in "qkv"))
@@ -119,16 +119,16 @@ def _size(size: tuple[int, int] | None, table: Tensor | None, patch: int) -> tup
     if size is not None:
         return size
     if table is None:
-        raise ConfigError("these MD4 parameters hold no table of positions: give size=(H, W)")
+        raise ConfigError("these MD4 parameters have no table of positions: give size=(H, W)")
     tokens = len(table)
     side = math.isqrt(tokens)
     if side * side != tokens:
-        raise ConfigError(f"{tokens} positions are not a square's: give size=(H, W)")
+        raise ConfigError(f"{tokens} positions are not a square: give size=(H, W)")
     return patch * side, patch * side
 
 
 class _Flax:
-    """The parameters, handed out one by one, so that none is forgotten."""
+    """The parameters, with a record of those not used yet."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         names = list(params)
@@ -148,14 +148,14 @@ class _Flax:
         """The part of a name before ``ending``."""
         found = [name for name in self._arrays if name.endswith(ending)]
         if len(found) != 1:
-            raise ConfigError(f"MD4 parameters hold {len(found)} names that end in {ending!r}")
+            raise ConfigError(f"MD4 parameters have {len(found)} names that end in {ending!r}")
         return found[0].removesuffix(ending)
 
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._array(name).shape)
 
     def count(self, pattern: str) -> int:
-        """How many of the numbered names there are."""
+        """The number of names of a numbered pattern."""
         n = 0
         while pattern.format(n) in self._arrays:
             n += 1
@@ -167,7 +167,7 @@ class _Flax:
         return torch.from_numpy(array.astype(np.float32))
 
     def linear(self, ours: str, *theirs: str) -> dict[str, Tensor]:
-        """One matrix of ours out of theirs, stacked."""
+        """One matrix of uvit from several of MD4, stacked."""
         stacked = {f"{ours}.weight": torch.cat([self.take(f"{n}/kernel").T for n in theirs])}
         if f"{theirs[0]}/bias" in self:
             stacked[f"{ours}.bias"] = torch.cat([self.take(f"{n}/bias") for n in theirs])
@@ -183,5 +183,5 @@ class _Flax:
     def refuse_leftovers(self) -> None:
         if self._left:
             raise ConfigError(
-                "MD4 parameters that uvit has no place for: " + ", ".join(sorted(self._left))
+                "MD4 parameters that uvit does not have: " + ", ".join(sorted(self._left))
             )

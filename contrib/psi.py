@@ -1,18 +1,18 @@
-"""Psi-samplers (Deschenaux et al. 2026) for tokens that become random ones.
+"""Psi-samplers (Deschenaux et al. 2026) for uniform-state diffusion.
 
-On the way from t to s each token either takes the process's own reverse step or, with probability
-``eta``, is guessed and made noisy anew:
+In a step from t to s each token either takes the reverse step of the process or, with probability
+``eta``, is predicted and corrupted again:
 
     (1 - eta) sum_x p(x | z_t) q(z_s | z_t, x)  +  eta sum_x p(x | z_t) q(z_s | x).
 
-With p(x | z_t) exact both parts lead from q(z_t) to q(z_s), so for any eta, any grid and data of
-independent tokens every level is met exactly. Dependent tokens are drawn as if they did not see
-each other, in the second part all that are chosen: that bias is of the order of eta squared in each
-step, and in exchange mistakes of earlier steps are forgotten. eta = 0 is ancestral sampling, with
-the same samples.
+With p(x | z_t) exact both parts map q(z_t) to q(z_s), so for any eta, any grid and data of
+independent tokens the marginal of every level is exact. Dependent tokens are drawn independently,
+in the second part all that are chosen: that bias is of the order of eta squared in each step, and
+in exchange errors of earlier steps are corrected. eta = 0 is ancestral sampling, with the same
+samples.
 
-For a masked process the same kernel is ``remask`` with ``sigma: psi``: a visible token is known,
-so guessing it and making it noisy hides it with probability eta (1 - a_s).
+For a masked process the same kernel is ``remask`` with ``sigma: psi``: an unmasked token is known,
+so predicting and corrupting it masks it with probability eta (1 - a_s).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch import Tensor
 
 @attrs.frozen
 class Psi(SteppingSampler):
-    """Reverse steps, some of whose tokens are guessed and made noisy anew."""
+    """Reverse steps in which some tokens are predicted and corrupted again."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"categorical", "uniform"})
 

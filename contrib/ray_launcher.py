@@ -4,12 +4,11 @@
     elbowroom compare ... --launcher '{name: ray, address: "ray-head:6379", gpus: 1}'
 
 Needs the extra ``elbowroom[ray]``, elbowroom on every node, and the comparison's folder under the
-same path on all of them. A task starts the point as a process of its own and waits for it.
+same path on all of them. A task runs the point as a subprocess.
 
-When a worker is killed, or its node is gone, Ray runs the task again elsewhere (``retries`` times)
-and the point goes on from its last checkpoint; the other points do not notice. A point whose worker
-was killed may still be saving itself: it holds a lock that the next attempt waits for, so there are
-never two of them in one folder.
+When a worker or its node fails, Ray runs the task again elsewhere (``retries`` times) and the point
+resumes from its last checkpoint. A point whose worker was killed may still be saving: it holds a
+lock that the next attempt waits for, so there are never two of them in one folder.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from elbowroom import ElbowroomError, hookimpl
 from elbowroom.files import take_lock
 from elbowroom.plugins.launchers.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
 
-_TICK = 0.5  # seconds between signs of life
-_PATIENCE = 600.0  # seconds for an earlier attempt to save itself
-_LOST = -9  # the code of a job whose workers were killed again and again
+_TICK = 0.5  # seconds between progress events
+_PATIENCE = 600.0  # seconds for an earlier attempt to save a checkpoint
+_LOST = -9  # the code of a job whose workers were killed in all attempts
 
 
 @hookimpl
@@ -44,9 +43,9 @@ def launchers() -> Mapping[str, str]:
 
 @attrs.frozen(kw_only=True)
 class Ray(Launcher):
-    """Tasks on the cluster at ``address`` (default: the one at hand, or else one started here).
+    """Tasks on the cluster at ``address`` (default: a running one, else a local one is started).
 
-    ``cpus`` and ``gpus`` are what each point asks for, ``resources`` any others of the cluster's.
+    ``cpus``, ``gpus`` and ``resources`` are those of each point.
     """
 
     address: str | None = None
@@ -91,23 +90,23 @@ class Ray(Launcher):
 
 
 def run_job(command: Sequence[str], output: str, folder: str, threads: int) -> int:
-    """Run ``python *command`` beside this worker; its exit code."""
+    """Run ``python *command`` as a subprocess; returns its exit code."""
     environment = {"OMP_NUM_THREADS": str(threads), **os.environ, ENDS_WITH_INPUT: "1"}
     with lock_of(Path(output)).open("w") as lock, Path(output).open("ab") as printed:
-        take_lock(lock, _PATIENCE)  # an earlier attempt may still be saving itself
-        process = subprocess.Popen(  # noqa: S603  # our own interpreter and command
+        take_lock(lock, _PATIENCE)  # an earlier attempt may still be saving
+        process = subprocess.Popen(  # noqa: S603  # this interpreter and our command
             [sys.executable, *command],
             cwd=folder if Path(folder).is_dir() else None,
-            stdin=subprocess.PIPE,  # never written to: its end tells the job that we are gone
+            stdin=subprocess.PIPE,  # closed when we end, which stops the job
             stdout=printed,
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,
-            pass_fds=[lock.fileno()],  # held until the last of us is gone
+            pass_fds=[lock.fileno()],  # held until the last process ends
         )
         try:
             return _waited(process)
-        except BaseException:  # cancelled: the point saves itself
+        except BaseException:  # cancelled: the point saves a checkpoint
             process.send_signal(signal.SIGTERM)
             process.wait()
             raise
@@ -120,7 +119,7 @@ def _waited(process: subprocess.Popen[bytes]) -> int:
 
 
 def lock_of(output: Path) -> Path:
-    """The file that is locked while a job of this output lives."""
+    """The file that is locked while a job with this output runs."""
     return output.with_name(f".{output.name}.lock")
 
 
@@ -148,14 +147,14 @@ def _code(ray: Any, reference: Any, job: Job) -> int:
     try:
         return int(ray.get(reference))
     except ray.exceptions.RayError as error:
-        words = str(error).strip().splitlines()
+        lines = str(error).strip().splitlines()
         with suppress(OSError), job.output.open("a", encoding="utf-8") as output:
-            output.write(f"{type(error).__name__}: {words[-1] if words else ''}\n")
+            output.write(f"{type(error).__name__}: {lines[-1] if lines else ''}\n")
         return _LOST
 
 
 def _stop(ray: Any, running: Mapping[Any, Job]) -> None:
-    """Ask what runs to stop, and wait until it has; kill it if the wait is interrupted."""
+    """Stop running jobs and wait for them; kill them if the wait is interrupted."""
     try:
         _each(running, lambda reference: ray.cancel(reference, force=False))
         for job in running.values():
@@ -168,5 +167,5 @@ def _stop(ray: Any, running: Mapping[Any, Job]) -> None:
 
 def _each(running: Mapping[Any, Job], do: Callable[[Any], None]) -> None:
     for reference in running:
-        with suppress(ValueError):  # over already
+        with suppress(ValueError):  # already finished
             do(reference)

@@ -3,10 +3,9 @@
     elbowroom compare digits --vary process=gaussian,masked --launcher submitit --jobs 8
     elbowroom compare ... --launcher '{name: submitit, minutes: 720, gpus: 1, partition: gpu}'
 
-Needs the extra ``elbowroom[submitit]``, and a folder that all nodes see. The command stays on the
-login node and watches. A job starts its point as a process of its own and waits for it. When SLURM
-takes a node back or the time is over, submitit hands the job in again, and the point goes on from
-its last checkpoint.
+Needs the extra ``elbowroom[submitit]``, and a folder shared by all nodes. The command runs on the
+login node. A job runs its point as a subprocess. When SLURM preempts it or its time is over,
+submitit submits the job again, and the point resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from attrs.validators import ge
 from elbowroom import ElbowroomError, hookimpl
 from elbowroom.plugins.launchers.launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
 
-_TICK = 0.5  # seconds between signs of life
-_LOST = -9  # the code of a job that left no answer
+_TICK = 0.5  # seconds between progress events
+_LOST = -9  # the code of a job without a result
 
 
 @hookimpl
@@ -39,12 +38,12 @@ def launchers() -> Mapping[str, str]:
 
 @attrs.frozen(kw_only=True)
 class Submitit(Launcher):
-    """Jobs of ``minutes`` at most, each with ``cpus`` and ``gpus``, on the ``cluster`` at hand.
+    """Jobs of at most ``minutes``, each with ``cpus`` and ``gpus``.
 
-    ``parameters`` are any others of submitit's, like ``slurm_account``.
+    ``parameters`` are other parameters of submitit, like ``slurm_account``.
     """
 
-    cluster: str | None = None  # slurm, local or debug; None: slurm where there is one, else local
+    cluster: str | None = None  # slurm, local or debug; None: slurm if available, else local
     minutes: int = attrs.field(default=1440, validator=ge(1))
     cpus: int = attrs.field(default=1, validator=ge(1))
     gpus: int = attrs.field(default=0, validator=ge(0))
@@ -58,7 +57,7 @@ class Submitit(Launcher):
                 while waiting and len(running) < at_once:
                     job = waiting.popleft()
                     running[job.name] = self._submit(job)
-                over = [name for name, handed_in in running.items() if handed_in.done()]
+                over = [name for name, submitted in running.items() if submitted.done()]
                 for name in over:
                     yield Ended(name, _code(running.pop(name)))
                 if not over:
@@ -98,15 +97,15 @@ class Submitit(Launcher):
 
 
 class _Point:
-    """Runs a point; handed in again by submitit when SLURM takes its node back."""
+    """Runs a point; submitted again by submitit when SLURM preempts it."""
 
     def __call__(self, command: Sequence[str], output: str, folder: str, threads: int) -> int:
         environment = {"OMP_NUM_THREADS": str(threads), **os.environ, ENDS_WITH_INPUT: "1"}
         with Path(output).open("ab") as printed:
-            process = subprocess.Popen(  # noqa: S603  # our own interpreter and command
+            process = subprocess.Popen(  # noqa: S603  # this interpreter and our command
                 [sys.executable, *command],
                 cwd=folder,
-                stdin=subprocess.PIPE,  # never written to: its end tells the job that we are gone
+                stdin=subprocess.PIPE,  # closed when we end, which stops the job
                 stdout=printed,
                 stderr=subprocess.STDOUT,
                 env=environment,
@@ -114,13 +113,13 @@ class _Point:
             )
             try:
                 return process.wait()
-            except BaseException:  # cancelled: the point saves itself
+            except BaseException:  # cancelled: the point saves a checkpoint
                 process.send_signal(signal.SIGTERM)
                 process.wait()
                 raise
 
     def checkpoint(self, *arguments: Any) -> Any:
-        """What submitit hands in again: the same, which goes on where it was."""
+        """The call that submitit submits again."""
         import submitit
 
         return submitit.helpers.DelayedSubmission(self, *arguments)
@@ -132,18 +131,18 @@ run_job = _Point()
 # -- here
 
 
-def _code(handed_in: Any) -> int:
+def _code(submitted: Any) -> int:
     try:
-        return int(handed_in.result())
-    except Exception:  # killed, or its answer is lost: submitit's own logs say more
+        return int(submitted.result())
+    except Exception:  # killed, or its result is lost; see submitit's logs
         return _LOST
 
 
 def _stop(running: Mapping[str, Any]) -> None:
-    """Cancel what runs, and wait until it has saved itself."""
-    for handed_in in running.values():
+    """Cancel running jobs and wait until they have saved a checkpoint."""
+    for submitted in running.values():
         with suppress(Exception):
-            handed_in.cancel()
-    for handed_in in running.values():
-        while not handed_in.done():
+            submitted.cancel()
+    for submitted in running.values():
+        while not submitted.done():
             time.sleep(_TICK)

@@ -1,4 +1,4 @@
-"""Both sides of a likelihood that is known as a mean: p = E w, K independent draws of w.
+"""Lower and upper bounds on log p for p = E w, from K independent draws of w.
 
 From below, by Jensen, and the more draws the closer (Burda et al. 2016):
 
@@ -9,15 +9,15 @@ Ivanov et al. 2026, arXiv 2605.24292; with psi = p it touches):
 
     log p  <=  log psi + p/psi - 1  =  E[log psi + w/psi - 1]        for every psi > 0,
 
-exactly, for any psi that w is independent of. Here it is the mean of the other K - 1 draws, times
-one scale c for many examples, and each draw is w once. A good c is the mean of w/psi; it is taken
-from other examples, or w and c would not be independent.
+exactly, for any psi independent of w. Here psi is the mean of the other K - 1 draws, times one
+scale c for many examples, and each draw is w once. A good c is the mean of w/psi; it is taken from
+other examples, so that w and c are independent.
 
-Both hold in expectation, and draws do not all count alike: where log w varies by several nats few
-draws carry the mean of w/psi, and an upper bound from draws that missed them is too low.
+Both hold in expectation. Where log w varies by several nats, few draws dominate the mean of w/psi,
+and an upper bound from draws without them is too low.
 
-Both are made of the same draws, so they move together, by more than lies between them where draws
-are many: the gap falls as 1/K, and what chance moves both by as 1/sqrt(K) (:func:`draws_error`).
+Both use the same draws, so their errors are correlated, and larger than the gap for many draws: the
+gap falls as 1/K, the error as 1/sqrt(K) (:func:`draws_error`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import math
 import torch
 from torch import Tensor
 
-_LARGEST = 700.0  # exp of more is no number
+_LARGEST = 700.0  # exp of more overflows
 
 
 def from_below(log_w: Tensor) -> Tensor:
@@ -36,13 +36,13 @@ def from_below(log_w: Tensor) -> Tensor:
 
 
 def draws_error(log_w: Tensor) -> float:
-    """The standard error of the mean over N of log mean w, for other draws [K, N] of w.
+    """The standard error of the mean over N of log mean w, with respect to the draws [K, N].
 
     A jackknife over the draws of each example: with f_k the log mean without draw k,
 
         sqrt( sum over n of (K - 1)/K sum over k of (f_k - mean f)^2 ) / N.
 
-    The variance of w_k / mean w in its place is bounded by K, however far the draws are apart.
+    The variance of w_k / mean w would be bounded by K, however much the draws vary.
     """
     k, count = log_w.shape
     return math.sqrt((k - 1) ** 2 / k * float(mean_of_others(log_w).var(0).sum())) / count
@@ -56,16 +56,16 @@ def from_above(log_w: Tensor, log_scale: Tensor) -> Tensor:
 
 
 def mean_of_others(log_w: Tensor) -> Tensor:
-    """[K, N] log of the mean of all draws but the one in its place."""
+    """[K, N] log of the mean of all other draws."""
     k = len(log_w)
     own = torch.eye(k, dtype=torch.bool, device=log_w.device)[:, :, None]
     return log_w.expand(k, -1, -1).masked_fill(own, -torch.inf).logsumexp(1) - math.log(k - 1)
 
 
 def scale_from_others(log_w: Tensor) -> Tensor:
-    """[N] log c for each example: the mean of w/psi over every second one, itself not among them.
+    """[N] log c for each example: the mean of w/psi over the other half of the examples.
 
-    One example alone has no others, and c = 1.
+    For a single example c = 1.
     """
     log_ratio = from_below(log_w - mean_of_others(log_w))  # [N]
     found = torch.zeros_like(log_ratio)

@@ -1,25 +1,24 @@
-"""two-sided: between which bits per dimension a masked model's likelihood lies, on average.
+"""two-sided: upper and lower bounds on the bits per dimension of a masked model.
 
-bits/dim is one side: the ELBO, and how far below it the likelihood lies is not known. A masked
-model's likelihood is a mean over orders in which tokens are uncovered (``orders.py``), so ``paths``
-draws of the order for each example bound it on both sides (``tangent.py``):
+bits/dim is the ELBO, and the distance to the likelihood is unknown. A masked model's likelihood is
+a mean over orders in which tokens are unmasked (``orders.py``), so ``paths`` draws of the order for
+each example bound it from both sides (``tangent.py``):
 
     at_most            the importance-weighted bound: with one path the ELBO, with more below it
     at_least           the tangent's
-    slack_at_least     the ELBO by the same paths, less at_most: so loose it is at the very least,
-    slack_at_most      less at_least: and so loose at most. What examples differ by drops out
+    slack_at_least     the ELBO by the same paths, less at_most: a lower bound on its slack
+    slack_at_most      less at_least: an upper bound. The variation of examples cancels
 
-Without ``steps`` it is the model in continuous time, whose ELBO bits/dim is: a network call for
-each token. With ``steps`` it is the model of an ancestral sampler of as many even steps.
+Without ``steps`` it is the model in continuous time, with a network call for each token. With
+``steps`` it is the model of an ancestral sampler of as many even steps.
 
-Both sides hold on average over the paths, for these examples, and both are made of the same ones:
-``paths_error`` is by how much other paths would move the two together, in bits/dim, and it can be
-more than lies between them. The standard error is that of other examples. ``heaviest`` says how far
-at_least can be trusted: the part of its mean that a single example is, 1/N at best. Near 1 it is no
-bound.
+Both sides hold on average over the paths, for these examples, and use the same paths:
+``paths_error`` is their common standard error over paths, in bits/dim, and can be larger than the
+gap. The standard error is that over examples. ``heaviest`` is the largest share of a single example
+in the mean of at_least, 1/N at best. Near 1 it is no bound.
 
 Gaussian steps have no such mixture: their log w varies by sqrt(2 KL), dozens of nats for the
-smallest pictures, and no number of paths one can afford bounds anything.
+smallest images, and no affordable number of paths gives a bound.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from torch import Tensor
 from .orders import log_weight
 from .tangent import draws_error, from_above, from_below, mean_of_others, scale_from_others
 
-_STEP = 2**31 - 4  # a step that nothing else asks for
+_STEP = 2**31 - 4  # used by nothing else
 _MANY = 10_000  # network calls: minutes
 _log = logging.getLogger(__name__)
 
@@ -68,11 +67,11 @@ class TwoSided(Metric):
 
     def prepare(self, subject: Subject) -> None:
         if subject.model is None:
-            raise ElbowroomError("two-sided: there is no model whose likelihood could be measured")
+            raise ElbowroomError("two-sided: there is no model")
         if "absorbing" not in subject.model.process.traits:
             raise ElbowroomError(
-                "two-sided: the likelihood of a masked model is a mean over orders of its tokens, "
-                f"and {type(subject.model.process).__name__} hides none; bpd has its upper side"
+                f"two-sided: {type(subject.model.process).__name__} has no mask state, which this "
+                "metric needs; bpd is an upper bound for any process"
             )
         if not len(subject.data.split(self.split)):
             raise ElbowroomError(f"two-sided: the {self.split} split is empty")
@@ -87,7 +86,7 @@ class TwoSided(Metric):
             )
 
     def state(self) -> dict[str, Tensor]:
-        """log w of this rank's share of the examples: some in a row."""
+        """log w of this rank's part of the examples."""
         return {"log_w": self._part(self._subject.part)}
 
     def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:
@@ -105,13 +104,13 @@ class TwoSided(Metric):
             of["given"] = "the label"
         heaviest = float(from_below(log_w - mean_of_others(log_w)).softmax(0).max())
         noise = {"paths_error": draws_error(log_w) / self._nats_in_a_bit}
-        sure = {**of, "heaviest": heaviest}
+        lower = {**of, "heaviest": heaviest}
         low, high, elbo = from_below(log_w), from_above(log_w, scale), log_w.mean(0)  # [N]
         return {
             "bits_per_dim_at_most": attrs.evolve(self._bits(-low, of | noise), better="lower"),
-            "bits_per_dim_at_least": self._bits(-high, sure | noise),
+            "bits_per_dim_at_least": self._bits(-high, lower | noise),
             "bits_per_dim_slack_at_least": self._bits(low - elbo, of),
-            "bits_per_dim_slack_at_most": self._bits(high - elbo, sure),
+            "bits_per_dim_slack_at_most": self._bits(high - elbo, lower),
         }
 
     def _bits(self, nats: Tensor, of: dict[str, Any]) -> Measurement:
@@ -120,25 +119,25 @@ class TwoSided(Metric):
 
     @property
     def _nats_in_a_bit(self) -> float:
-        """A dimension."""
+        """Per dimension."""
         return self._subject.data.spec.dims * math.log(2)
 
     @property
     def _rows(self) -> Tensor:
-        """Which examples."""
+        """The indices of the examples."""
         count = len(self._subject.data.split(self.split))
         return random_subset(self.limit, count, self._subject.seed)
 
     @property
     def _batches(self) -> Sequence[Tensor]:
-        """Numbers of examples whose paths are asked for together, for any number of ranks."""
+        """Batches of examples, the same for any number of ranks."""
         size = max(1, self._subject.batch_size // self.paths)
         found: Sequence[Tensor] = torch.arange(len(self._rows)).split(size)
         return found
 
     @torch.no_grad()
     def _part(self, part: tuple[int, int]) -> Tensor:
-        """[K, N] log w of the examples that a rank of so many looks at."""
+        """[K, N] log w of the examples of a rank, ``part`` = (rank, ranks)."""
         (rank, ranks), batches = part, self._batches
         begin, end = (-(-r * len(batches) // ranks) for r in (rank, rank + 1))
         found = [self._weights(numbers) for numbers in batches[begin:end]]

@@ -1,6 +1,6 @@
-"""Uniform-state discrete diffusion: a lost token becomes any value (D3PM-uniform, SEDD-uniform).
+"""Uniform-state discrete diffusion: a corrupted token is uniform (D3PM-uniform, SEDD-uniform).
 
-With a = share = sigmoid(lambda) and k = (1 - a)/V, each token on its own,
+With a = share = sigmoid(lambda) and k = (1 - a)/V, each token independently,
 
     q(z | x) = a [z = x] + k,        prior uniform over the V values.
 
@@ -9,26 +9,25 @@ A token that jumps, jumps to a value drawn uniformly; per unit of lambda it does
 
     R(y) = k q(y | x) / q(z | x),
 
-and the model's rate is its mean over the network's guess p(x | z),
+and the model's rate is its mean over the prediction p(x | z),
 
     R_hat(y) = k sum_x p(x | z) q(y | x) / q(z | x)  =  k - k p(z | z) a/(a + k) + a p(y | z),
 
-which is the true one, k q(y)/q(z), if the guess is exact. The bound's density over lambda is the
-divergence of two jump processes (Campbell et al. 2022, "A continuous time framework for discrete
-denoising models"; Lou et al. 2023, "Discrete diffusion modeling by estimating the ratios of the
-data distribution"),
+which is the true one, k q(y)/q(z), if the prediction is exact. The bound's density over lambda is
+the divergence of two jump processes (Campbell et al. 2022, "A continuous time framework for
+discrete denoising models"; Lou et al. 2023, "Discrete diffusion modeling by estimating the ratios
+of the data distribution"),
 
     plain loss = sum over y != z of  R_hat - R + R log(R / R_hat),        price = 1.
 
-This is no price times a loss of the network, so the whole density is in the plain loss. A step of
-finite length has no such form either: ``step_kl`` is its exact KL, while ``step_price`` is its
+This is not a price times a loss, so the whole density is in the plain loss. A step of finite length
+has no such form either: ``step_kl`` is its exact KL, while ``step_price`` is its
 length in lambda, so an objective in discrete time approximates the sum over steps by the density
 at their ends. Train and measure in continuous time (``objective.steps: null``, the default).
 
-The network is asked for what the *other* tokens say about x: the factor q(z | x) of a token's own
-value is known and put in by ``read`` (this is the parametrisation of Austin et al. 2021,
-"Structured denoising diffusion models in discrete state-spaces"). A network that says nothing
-costs exactly log V a token.
+The network predicts x from the *other* tokens: the factor q(z | x) of a token's own value is known
+and multiplied in by ``read`` (the parametrisation of Austin et al. 2021, "Structured denoising
+diffusion models in discrete state-spaces"). A uniform prediction costs exactly log V per token.
 
     reverse          sum_x p(x | z_t) q(z_s | z_t, x), drawn exactly
     prior KL         (a + k) log((a + k) V) + (V - 1) k log(k V)        at t = 1, each token
@@ -69,7 +68,7 @@ class Uniform(Process):
     traits: ClassVar[frozenset[str]] = frozenset({"categorical", "uniform"})
     natural_schedule: ClassVar[str] = "linear"
 
-    # -- the space z lives in
+    # -- the space of z
 
     def bind(self, data: DataSpec) -> Self:
         if data.sizes is not None:
@@ -129,10 +128,10 @@ class Uniform(Process):
         at_z, at_x = (one_hot(value, self.data.levels).bool() for value in (z, x))
         p_z, moved = p.gather(-1, z.unsqueeze(-1)), p.masked_fill(at_z, 0.0)  # [B, *D, 1 and V]
         # k - k p_z a/(a + k) + a p, free of cancellation
-        guessed = k * (moved.sum(-1, keepdim=True) + p_z * (k / (a + k))) + a * p
+        predicted = k * (moved.sum(-1, keepdim=True) + p_z * (k / (a + k))) + a * p
         clean = (z == x).unsqueeze(-1)
         true = torch.where(clean, k * (k / (a + k)), torch.where(at_x, a + k, k))
-        each = _divergence(true, guessed)
+        each = _divergence(true, predicted)
         return torch.where(at_z, 0.0, each).sum(-1)
 
     def units(self, z: Tensor) -> Tensor:
@@ -141,10 +140,10 @@ class Uniform(Process):
     def step_kl(
         self, x: Tensor, z: Tensor, prediction: CategoricalPrediction, level: Level, to: Level
     ) -> Tensor:
-        knows = one_hot(x, self.data.levels).double()
-        true = self._posterior(z, knows, level, to)
-        guessed = self._posterior(z, prediction.logits.double().softmax(-1), level, to)
-        each: Tensor = torch.special.xlogy(true, true) - torch.special.xlogy(true, guessed)
+        exact = one_hot(x, self.data.levels).double()
+        true = self._posterior(z, exact, level, to)
+        predicted = self._posterior(z, prediction.logits.double().softmax(-1), level, to)
+        each: Tensor = torch.special.xlogy(true, true) - torch.special.xlogy(true, predicted)
         return each.flatten(1).sum(1)
 
     def prior_kl(self, x: Tensor, level: Level) -> Tensor:
@@ -188,16 +187,16 @@ class Uniform(Process):
         return -torch.expm1(lam - lam_s) * (-lam).sigmoid()
 
     def _shares(self, level: Level, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
-        """(a, k): what is kept, and the probability of each value otherwise."""
+        """(a, k): the probability of being kept, and of each value otherwise."""
         lam = level.log_snr.to(dtype or level.log_snr.dtype)
         return lam.sigmoid(), (-lam).sigmoid() / self.data.levels
 
 
-def _divergence(true: Tensor, guessed: Tensor) -> Tensor:
-    """guessed - true + true log(true / guessed), each: never negative, 0 where they agree."""
+def _divergence(true: Tensor, predicted: Tensor) -> Tensor:
+    """predicted - true + true log(true / predicted), each: never negative, 0 where they agree."""
     tiny = torch.finfo(true.dtype).tiny
-    true, guessed = true.clamp(min=tiny), guessed.clamp(min=tiny)
-    away = (guessed - true) / true
-    near = away.clamp(min=-0.5)  # log1p keeps what the difference of two logarithms would lose
-    log_ratio = torch.where(away > -0.5, torch.log1p(near), guessed.log() - true.log())
+    true, predicted = true.clamp(min=tiny), predicted.clamp(min=tiny)
+    away = (predicted - true) / true
+    near = away.clamp(min=-0.5)  # log1p avoids cancellation
+    log_ratio = torch.where(away > -0.5, torch.log1p(near), predicted.log() - true.log())
     return true * (away - log_ratio)

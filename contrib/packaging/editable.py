@@ -1,14 +1,14 @@
-"""The setuptools command behind ``pip install -e .``; pyproject.toml names it, no wheel ships it.
+"""The setuptools command of ``pip install -e .``, named in pyproject.toml and in no wheel.
 
-setuptools writes an import hook that maps ``elbowroom`` to core/, plugins/ and contrib/. Two things
-are out of its reach. Type checkers do not run it. And Python calls it last, so in the folder that
-holds a clone called ``elbowroom`` the clone itself is imported, as an empty namespace package. A
-.pth file therefore adds the folder ``build/editable`` to the path, with
+setuptools writes an import hook that maps ``elbowroom`` to core/, plugins/ and contrib/. Type
+checkers do not run it, and Python calls it last, so in a folder with a clone called ``elbowroom``
+the clone is imported as an empty namespace package. A .pth file therefore adds the folder
+``build/editable`` to the path, with
 
     elbowroom/__init__.py   loads core/__init__.py; a package takes precedence over a namespace
     elbowroom-stubs/        links to the sources, which type checkers read (PEP 561)
 
-New files are visible at once, new folders of core/ to type checkers after ``pip install -e .``.
+New folders of core/ are visible to type checkers after ``pip install -e .``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def write_package() -> None:
 
 
 def link_sources() -> None:
-    """Make the links; systems that allow none (some Windows) have no stub package."""
+    """Make the links; systems without links (some Windows) have no stub package."""
     stubs = EDITABLE / "elbowroom-stubs"
     shutil.rmtree(stubs, ignore_errors=True)
     stubs.mkdir(parents=True)
@@ -81,7 +81,7 @@ class WithFolder:
 
 
 class EditableWheel(editable_wheel):  # type: ignore[misc]  # setuptools has no types
-    """The command behind ``pip install -e .``."""
+    """The command of ``pip install -e .``."""
 
     def _select_strategy(self, *arguments: Any, **options: Any) -> Any:
         return WithFolder(super()._select_strategy(*arguments, **options))

@@ -1,4 +1,4 @@
-"""The doctor: what each plugin registers, its import time, and what is wrong with it."""
+"""The doctor: diagnosis of the installed plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``elbowroom doctor``: import times, what each plugin registers, and what is wrong."""
+"""``elbowroom doctor``: diagnosis of the installed plugins."""
 
 from __future__ import annotations
 

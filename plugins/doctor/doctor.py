@@ -1,30 +1,25 @@
-"""The doctor: what is installed, how long it takes to import, and everything that is wrong with it.
+"""Diagnosis of the installed plugins: import times, broken components, conflicting names.
 
-Nothing is loaded that listing plugins would not load: a component named as ``"module:Class"`` is
-looked up in the source of that module, without importing it. ``load=True`` imports every component
-as using it would, and holds it against the contract of its kind.
+Components are not imported: ``"module:Class"`` is looked up in the source of the module.
+``load=True`` imports every component and checks it against the contract of its kind.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from importlib import metadata, resources
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 import attrs
 from elbowroom import PLUGIN_API, PluginError
-from elbowroom.registry import GROUP, KINDS, Component, Owner, Plugin, Registry, cause, normalised
+from elbowroom.registry import KINDS, Component, Owner, Plugin, Registry, cause
 
 SLOW = 0.1
 """Seconds after which importing a plugin counts as slow."""
@@ -32,28 +27,28 @@ SLOW = 0.1
 
 @attrs.frozen
 class Finding:
-    """Something about a plugin, or about what several of them do together."""
+    """A problem of a plugin, or between plugins."""
 
     level: Literal["error", "warning", "note"]
-    about: str  # which plugin, component or distribution
+    about: str  # the plugin or component
     text: str
 
 
 @attrs.frozen
 class Report:
-    """Every plugin, and all findings, the worst first."""
+    """All plugins and findings, the most severe first."""
 
     plugins: tuple[Plugin, ...]
     findings: tuple[Finding, ...]
-    loaded: Mapping[Component, float]  # seconds to load each component, if asked
+    loaded: Mapping[Component, float]  # seconds to load each component, with ``load=True``
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is broken: warnings and notes aside."""
+        """Whether there are no errors."""
         return all(finding.level != "error" for finding in self.findings)
 
     def record(self) -> dict[str, Any]:
-        """As plain data."""
+        """The report as plain data."""
         return {
             "api": list(PLUGIN_API),
             "healthy": self.healthy,
@@ -77,7 +72,7 @@ class Report:
 def examine(
     entry_points: Iterable[metadata.EntryPoint] | None = None, *, load: bool = False
 ) -> Report:
-    """Load the announced plugins afresh (default: those installed) and look at each."""
+    """Load the plugins of these entry points (default: all installed) and check each."""
     registry = Registry.load(entry_points)
     loaded: dict[Component, float] = {}
     findings: list[Finding] = []
@@ -91,10 +86,9 @@ def examine(
             if load:
                 loaded[component] = time.perf_counter() - begin
     findings += _of_names(registry)
-    findings += _of_metadata() if entry_points is None else ()
     if registry.left_out:
         names = ", ".join(registry.left_out)
-        findings.append(Finding("note", "ELBOWROOM_PLUGINS", f"leaves out {names}"))
+        findings.append(Finding("note", "ELBOWROOM_PLUGINS", f"excludes {names}"))
     order = ("error", "warning", "note")
     findings.sort(key=lambda finding: order.index(finding.level))
     return Report(registry.plugins, tuple(findings), loaded)
@@ -113,21 +107,21 @@ def _of_plugin(plugin: Plugin) -> Iterator[Finding]:
         yield Finding(
             "warning",
             who,
-            f"imports {', '.join(plugin.heavy)} to be listed: name its components by "
-            '"module:Class", so that they are imported when they are used',
+            f"imports {', '.join(plugin.heavy)} when plugins are listed: register its components "
+            'as "module:Class"',
         )
     elif plugin.seconds > SLOW:
         yield Finding("warning", who, f"takes {plugin.seconds:.2f} s to import")
     if plugin.error is None and not plugin.components and not plugin.presets:
         observes = any(hasattr(one, "elbowroom_impl") for one in _functions(plugin))
         if not observes:
-            yield Finding("warning", who, "has no hook at all: mark them with @elbowroom.hookimpl")
+            yield Finding("warning", who, "has no hooks: mark them with @elbowroom.hookimpl")
     if plugin.api is not None and plugin.api > PLUGIN_API:
         yield Finding(
             "note",
             who,
             f"was made for plugin API {plugin.api[0]}.{plugin.api[1]}; this is "
-            f"{PLUGIN_API[0]}.{PLUGIN_API[1]}, so it may ask for hooks that are not there yet",
+            f"{PLUGIN_API[0]}.{PLUGIN_API[1]}, so some of its hooks may not be called",
         )
     for name, place in plugin.presets.items():
         package, _, path = place.partition(":")
@@ -148,7 +142,7 @@ def _functions(plugin: Plugin) -> Iterator[Any]:
 
 
 def _load(component: Component) -> str:
-    """What is wrong with loading it."""
+    """The error of loading it, or an empty string."""
     try:
         component.load()
     except PluginError as error:
@@ -157,17 +151,17 @@ def _load(component: Component) -> str:
 
 
 def _look_up(component: Component) -> str:
-    """What is wrong with its ``"module:Class"``, as far as that can be seen without importing."""
+    """The error of its ``"module:Class"`` that is visible without importing it."""
     if not isinstance(component.target, str):
         return ""
     module, _, attribute = component.target.partition(":")
     try:
         spec = find_spec(module)
     except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):  # something that it imports is missing
+        if not f"{module}.".startswith(f"{error.name}."):  # a module that it imports
             return f"names {component.target!r}: {cause(error)}"
         spec = None
-    except (Exception, SystemExit) as error:  # a package above it was imported to find it
+    except (Exception, SystemExit) as error:  # a parent package is imported to find it
         return f"names {component.target!r}: {cause(error)}"
     if spec is None:
         return f"names {component.target!r}, and there is no module {module!r}"
@@ -178,13 +172,13 @@ def _look_up(component: Component) -> str:
 
 
 def _names_in(spec: ModuleSpec) -> set[str] | None:
-    """The names a module's source gives a meaning to; None if only running it could tell."""
+    """The names that a module's source defines; None if they are dynamic."""
     if not spec.has_location or not str(spec.origin).endswith(".py"):
         return None
     try:
         tree = ast.parse(Path(str(spec.origin)).read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return set()  # then nothing of it can be loaded
+        return set()  # nothing of it can be loaded
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -200,8 +194,8 @@ def _names_in(spec: ModuleSpec) -> set[str] | None:
 
 
 def _of_names(registry: Registry) -> Iterator[Finding]:
-    """Names that several distributions supply: none of them wins."""
-    suppliers: dict[str, dict[str, Owner]] = {}  # "kind name" -> ways to write it
+    """Names that several distributions supply."""
+    suppliers: dict[str, dict[str, Owner]] = {}  # "kind name" -> qualified names
     for kind in KINDS.values():
         for way, component in registry.components(kind.name).items():
             suppliers.setdefault(f"{kind.words} {component.name}", {})[way] = component.owner
@@ -212,34 +206,3 @@ def _of_names(registry: Registry) -> Iterator[Finding]:
             owners = " and ".join(map(str, ways.values()))
             text = f"is supplied by {owners}: configs must write {' or '.join(ways)}"
             yield Finding("warning", name, text)
-
-
-def _source(distribution: metadata.Distribution) -> Iterator[Path]:
-    """The folder that an editable install reads its code from."""
-    with suppress(ValueError, KeyError, TypeError, AttributeError):
-        record = json.loads(distribution.read_text("direct_url.json") or "")
-        if record["dir_info"].get("editable"):
-            yield Path(url2pathname(urlparse(record["url"]).path)).resolve()
-
-
-def _of_metadata() -> Iterator[Finding]:
-    """Distributions found twice on the import path: the first counts, the others are shadowed."""
-    places: dict[str, list[tuple[str, str]]] = {}
-    sources: dict[str, set[Path]] = {}
-    for distribution in metadata.distributions():
-        if f"[{GROUP}]" in (distribution.read_text("entry_points.txt") or ""):
-            name = normalised(str(distribution.metadata["Name"]))
-            where = str(distribution.locate_file(""))
-            sources.setdefault(name, set()).update(_source(distribution))
-            if (distribution.version, where) not in places.setdefault(name, []):
-                places[name].append((distribution.version, where))
-    for name, roots in sources.items():  # what an editable install leaves beside its source
-        own = {p for p in places[name] if any(Path(p[1]).is_relative_to(root) for root in roots)}
-        places[name] = [place for place in places[name] if place not in own] or places[name][:1]
-    for name, found in places.items():
-        for version, where in found[1:]:
-            yield Finding(
-                "note",
-                f"{name} {version} in {where}",
-                f"is shadowed by {name} {found[0][0]} in {found[0][1]}, first on the import path",
-            )

@@ -1,10 +1,10 @@
-"""The JSON Schema (draft 2020-12) of a config, read from the classes that read it.
+"""The JSON Schema (draft 2020-12) of a config, generated from its classes.
 
     a component   its name, a reference to code, or a mapping with ``name`` and its options
     a section     a mapping of its options
-    an option     what its annotation says
+    an option     by its annotation
 
-Nothing is required but the process: what is missing in a file may come from the command line.
+Only the process is required: other sections may be given on the command line.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _SCALARS: Mapping[Any, Schema] = {
     type(None): {"type": "null"},
 }
 _ELSEWHERE = {"type": "string", "pattern": "[:/]"}
-"""A name that says where it is: ``distribution/name``, ``./file.py:Class``, ``module:Class``."""
+"""A qualified name: ``distribution/name``, ``./file.py:Class``, ``module:Class``."""
 
 
 def config_schema() -> Schema:
-    """Of a whole config; components that cannot be loaded are left out."""
+    """The schema of a config, without components that cannot be loaded."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "elbowroom config",
@@ -49,13 +49,13 @@ def config_schema() -> Schema:
 
 
 def _kind(kind: str) -> Schema:
-    """Every component of a kind, by its name or with options."""
+    """The components of a kind, by name or with options."""
     ways: list[Schema] = []
     names = []
     for name, component in installed().components(kind).items():
         try:
             ways.append(_component(name, component.load()))
-        except PluginError:  # elbowroom plugins says why
+        except PluginError:  # shown by elbowroom plugins
             continue
         names.append(name)
     apart = {"type": "object", "properties": {"name": _ELSEWHERE}, "required": ["name"]}
@@ -79,7 +79,7 @@ def _section(cls: type[Any]) -> Schema:
 
 
 def _option(option: Any) -> Schema:
-    """What may be given; a class's own default always may."""
+    """The values of an option, including its default."""
     found, default = _value(option.hint), option.default()
     null = {"type": "null"}
     if default is None and found and null not in found.get("anyOf", ()):
@@ -87,7 +87,7 @@ def _option(option: Any) -> Schema:
     return found
 
 
-def _value(hint: Any) -> Schema:  # noqa: PLR0911  # one answer for each kind of annotation
+def _value(hint: Any) -> Schema:  # noqa: PLR0911  # one return per kind of annotation
     if kind := kind_of(hint):
         return {"$ref": f"#/$defs/{kind}"}
     origin, inside = get_origin(hint) or hint, get_args(hint)

@@ -353,7 +353,7 @@ def test_what_it_cannot_bound_it_refuses():
 
     with pytest.raises(ElbowroomError, match="no model"):
         TwoSided().prepare(Subject(Table()))
-    with pytest.raises(ElbowroomError, match="Gaussian hides none"):
+    with pytest.raises(ElbowroomError, match="Gaussian has no mask state"):
         TwoSided().prepare(Subject(Table(), Model(VPCosine(), process=Gaussian())))
     with pytest.raises(ElbowroomError, match="empty"):
         TwoSided().prepare(Subject(Empty(), Model(Cosine())))

@@ -142,7 +142,7 @@ def test_xformers_on_a_cpu_tensor_says_why():
 
 def test_unknown_backend_is_refused():
     """An unknown name is answered with the three that exist."""
-    with pytest.raises(ConfigError, match="none of 'auto', 'sdpa', 'xformers'"):
+    with pytest.raises(ConfigError, match="not one of 'auto', 'sdpa', 'xformers'"):
         attention("flash")
 
 

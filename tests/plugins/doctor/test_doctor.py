@@ -213,32 +213,6 @@ def test_a_missing_preset_is_an_error_and_a_newer_minor_a_note(site):
     assert report.plugins[0].registers == {"preset": ["gone", "there"]}
 
 
-def test_a_distribution_found_twice_is_a_note(site, tmp_path, monkeypatch):
-    """The second one on the import path is shadowed, and both places are named."""
-    site.install("dist-well", "doctored_well", WELL, doctored_well_parts=PARTS)
-    second = Site(tmp_path / "second")
-    second.install("dist-well", "doctored_well", WELL)
-    monkeypatch.syspath_prepend(second.folder)
-    monkeypatch.setenv("ELBOWROOM_PLUGINS", "dist-well")
-    notes = [note for note in said(examine(), "note") if "dist-well" in note]
-    assert notes[0].startswith(f"dist-well 1.0 in {tmp_path}")
-    assert f"in {second.folder}, first on the import path" in notes[0]
-
-
-def test_an_editable_plugin_does_not_shadow_itself(site, tmp_path, monkeypatch):
-    """What an editable install leaves beside its source is the same plugin."""
-    site.install("dist-well", "doctored_well", WELL, doctored_well_parts=PARTS)
-    source = Site(tmp_path / "project" / "src")
-    source.install("dist-well", "doctored_well", WELL)
-    monkeypatch.syspath_prepend(source.folder)
-    monkeypatch.setenv("ELBOWROOM_PLUGINS", "dist-well")
-    assert any("dist-well" in note for note in said(examine(), "note"))
-    (info,) = Path(site.folder).glob("dist_well*.dist-info")
-    url = {"url": (tmp_path / "project").as_uri(), "dir_info": {"editable": True}}
-    (info / "direct_url.json").write_text(json.dumps(url))
-    assert not any("dist-well" in note for note in said(examine(), "note"))
-
-
 def command(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, *arguments],
