@@ -66,7 +66,7 @@ def test_a_linear_network_keeps_every_law():
 @pytest.mark.parametrize(
     ("network", "sentence"),
     [
-        (Flat, r"vectors of 9 pictures have the shape \(9,\)"),
+        (Flat, r"vectors of 9 images have the shape \(9,\)"),
         (Infinite, "logits are not finite"),
         (Centred, "one of the vectors is"),
         (Noisy, "a second call differs"),

@@ -160,7 +160,7 @@ def test_odd_sizes_are_refused(network):
 @BOTH
 def test_wrong_input_is_refused(network):
     """An input of another shape than the network was built for is named."""
-    with pytest.raises(ValueError, match=r"\[2, 8, 8, 3\]; .* \[B, 8, 8, 1\]"):
+    with pytest.raises(ValueError, match=r"\[2, 8, 8, 3\], .* \[B, 8, 8, 1\]"):
         build(network, DIGITS)(torch.zeros(2, 8, 8, 3).long(), None, torch.tensor([0, 1]))
 
 

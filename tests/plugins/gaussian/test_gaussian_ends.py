@@ -28,7 +28,7 @@ def config(process: object, schedule: object):
 def test_a_gaussian_model_needs_finite_ends(schedule):
     """With eps = 0 there is no model to train or to sample from: one sentence says why."""
     parts = build_parts(config("gaussian", {"name": schedule, "eps": 0.0}))
-    with pytest.raises(IncompatibleError, match=r"log-SNR of inf to -inf.*set schedule.eps"):
+    with pytest.raises(IncompatibleError, match=r"log-SNRs from inf to -inf.*Set e.g. schedule.eps"):
         build_model(parts)
     assert certify(Elbo(), parts.schedule, parts.process).is_bound  # which takes limits
 
@@ -36,7 +36,7 @@ def test_a_gaussian_model_needs_finite_ends(schedule):
 def test_ends_that_float32_takes_for_infinite_are_none():
     """A log-SNR of 200 is finite, and leaves no noise in the numbers networks see."""
     parts = build_parts(config("gaussian", {"name": "linear-log-snr", "log_snr_max": 200.0}))
-    with pytest.raises(IncompatibleError, match="log-SNR of 200 to -5"):
+    with pytest.raises(IncompatibleError, match="log-SNRs from 200 to -5"):
         build_model(parts)
 
 
