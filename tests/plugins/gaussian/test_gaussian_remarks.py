@@ -43,7 +43,9 @@ def test_paths_that_suit_the_data_are_not_remarked_on():
 def test_the_command_prints_the_note():
     """For people and for programs."""
     words = ("explain", "vdm++")
-    assert "note: bits/dim may exceed the uniform baseline" in " ".join(elbowroom(*words).out.split())
+    assert "note: bits/dim may exceed the uniform baseline" in " ".join(
+        elbowroom(*words).out.split()
+    )
     assert len(elbowroom(*words, "--json").json["remarks"]) == 1
     assert elbowroom("explain", "digits", "--json").json["remarks"] == []
 
