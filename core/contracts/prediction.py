@@ -84,12 +84,14 @@ class RealPrediction:
             return torch.where(keep, theirs.to(mine.dtype), mine)
 
         eps = (self.z - self.signal * x) / self.sigma
-        forms = {"given_x": known(self.x, x), "given_eps": known(self.eps, eps)}
-        if self.given_v is not None:
-            forms["given_v"] = known(self.given_v, self.signal * eps - self.sigma * x)
-        draw = self.draw
-        drawn = None if draw is None else lambda u: known(draw(u), x)
-        return attrs.evolve(self, **forms, draw=drawn)
+        v, draw = self.given_v, self.draw
+        return attrs.evolve(
+            self,
+            given_x=known(self.x, x),
+            given_eps=known(self.eps, eps),
+            given_v=None if v is None else known(v, self.signal * eps - self.sigma * x),
+            draw=None if draw is None else lambda u: known(draw(u), x),
+        )
 
     def is_valid(self) -> Tensor:
         """[B] whether the given values are finite."""

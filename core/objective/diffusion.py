@@ -224,11 +224,6 @@ class Conditioned:
         return self.model.schedule
 
     @property
-    def level_per_position(self) -> bool:
-        """Whether the network takes the level of each position, not one per example."""
-        return self.objective.path.per_position and self.process.signature().needs_level
-
-    @property
     def path(self) -> Path:
         return self.model.path
 

@@ -54,13 +54,12 @@ class GivenExamples:
         return self.x[row], self.keep[row]
 
 
-def _examples(data: DataSpec, x: Any) -> Tensor:
+def _examples(data: DataSpec, given: Any) -> Tensor:
     try:
-        x = torch.as_tensor(x).cpu()
+        x: Tensor = torch.as_tensor(given).cpu()
     except (TypeError, ValueError, RuntimeError):
-        raise ElbowroomError(f"given: expected a tensor of integers, got {type(x).__name__}") from (
-            None
-        )
+        kind = type(given).__name__
+        raise ElbowroomError(f"given: expected a tensor of integers, got {kind}") from None
     x = x[None] if tuple(x.shape) == data.shape else x
     if not len(x):
         raise ElbowroomError("given: there are no examples in it")
