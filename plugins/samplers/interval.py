@@ -55,8 +55,11 @@ class _GuidedInside(Guided):
         self.low, self.high = low, high
 
     def forward(self, z: Tensor, log_snr: Tensor | None, cond: Tensor | None) -> Tensor:
-        on_cpu = log_snr is not None and log_snr.device.type == "cpu"
-        if on_cpu and not bool(inside(log_snr, self.low, self.high).any()):
+        if (
+            log_snr is not None
+            and log_snr.device.type == "cpu"
+            and not bool(inside(log_snr, self.low, self.high).any())
+        ):
             output: Tensor = self.denoiser(z, log_snr, cond)
             return output
         return super().forward(z, log_snr, cond)
