@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 
 def inside(log_snr: Tensor, low: float, high: float) -> Tensor:
-    """[B] which levels lie in the interval."""
+    """[B] which levels lie in the interval; of levels per position, those of the noisiest."""
+    log_snr = log_snr.flatten(1).amin(1) if log_snr.ndim > 1 else log_snr
     return (log_snr >= low) & (log_snr <= high)
 
 
