@@ -3,6 +3,7 @@ from .assembly import (
     build_model as build_model,
     build_parts as build_parts,
     natural_schedule as natural_schedule,
+    network_signature as network_signature,
     with_schedule as with_schedule,
 )
 from .explain import Remark as Remark

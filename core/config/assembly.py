@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..contracts.dataset import Dataset, DataSpec
     from ..contracts.path import Path
-    from ..contracts.process import Process
+    from ..contracts.process import Process, Signature
     from ..contracts.sampler import Sampler
     from ..contracts.schedule import Schedule
     from ..contracts.weighting import Weighting
@@ -97,22 +97,27 @@ def build_model(parts: Parts) -> Diffusion:
         missing = "data" if parts.spec is None else "denoiser"
         raise ConfigError(f"{missing}: a model needs one, and this config names none")
     objective = build_objective(parts)
-    signature = parts.process.signature()
-    per_position = objective.path.per_position and signature.needs_level
-    signature = attrs.evolve(signature, level_per_position=per_position)
+    signature = network_signature(config, parts.process)
     with preserve_generators():
         seed_generators(config.seed)
         denoiser = config.denoiser.build(signature)
     if not isinstance(denoiser, nn.Module):
         made = type(denoiser).__name__
         raise ConfigError(f"denoiser: {config.denoiser.name} made a {made}, not a torch.nn.Module")
-    if per_position and not getattr(denoiser, "takes_level_per_position", False):
+    if signature.level_per_position and not getattr(denoiser, "takes_level_per_position", False):
         raise IncompatibleError(
             f"denoiser {config.denoiser.name} takes one level per example, but objective.path "
             f"{config.objective.path.name} has one per position: use dit or uvit, or set "
             "takes_level_per_position = True on a network that takes log_snr [B, *shape]"
         )
     return Diffusion(objective, denoiser, parts.sampler)
+
+
+def network_signature(config: Config, process: Process) -> Signature:
+    """Input and output spaces of the network: those of the process, with levels as on the path."""
+    signature = process.signature()
+    per_position = config.objective.path.build().per_position and signature.needs_level
+    return attrs.evolve(signature, level_per_position=per_position)
 
 
 def build_objective(parts: Parts) -> Objective:

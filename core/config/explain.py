@@ -13,7 +13,7 @@ from ..contracts.weighting import check_submodules
 from ..errors import ElbowroomError
 from ..objective.loss import Objective
 from ..registry.components import installed
-from .assembly import Parts, build_objective, build_parts
+from .assembly import Parts, build_objective, build_parts, network_signature
 from .sections import Config, dump_yaml, to_plain
 from .spec import ComponentSpec
 
@@ -100,7 +100,7 @@ def count_parameters(parts: Parts) -> tuple[int | None, str]:
     if parts.spec is None:
         return None, "the config names no data"
     with torch.random.fork_rng(devices=[]), _without_normal(), torch.device("meta"):
-        network = parts.config.denoiser.build(parts.process.signature())
+        network = parts.config.denoiser.build(network_signature(parts.config, parts.process))
     return sum(parameter.numel() for parameter in network.parameters()), ""
 
 

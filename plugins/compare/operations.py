@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from elbowroom import Config, ConfigError, Diffusion, Noise, Objective
-from elbowroom.config import Parts, build_parts
+from elbowroom.config import Parts, build_parts, network_signature
 from elbowroom.plugins.training.optimiser import Rates, Weights
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
@@ -92,7 +92,7 @@ def _model(parts: Parts) -> Diffusion:
     config = parts.config
     assert config.denoiser is not None
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        network: nn.Module = config.denoiser.build(parts.process.signature())
+        network: nn.Module = config.denoiser.build(network_signature(config, parts.process))
     made: dict[int, Tensor] = {}  # tensors that modules share stay shared
     for module in network.modules():
         for table in (module._parameters, module._buffers):

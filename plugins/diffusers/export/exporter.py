@@ -14,6 +14,7 @@ supplied its components.
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,9 @@ class DiffusersExporter(Exporter):
         from .scheduler import ElbowroomScheduler
 
         with trusting():  # as for the run
-            model = ElbowroomModel(**self._arguments(whole, run, "process", "denoiser"))
+            model = ElbowroomModel(
+                **self._arguments(whole, run, "process", "denoiser", "objective")
+            )
             scheduler = ElbowroomScheduler(
                 **self._arguments(whole, run, "process", "schedule", "sampler")
             )
@@ -93,6 +96,7 @@ class DiffusersExporter(Exporter):
     def _arguments(self, config: Config, run: Loaded, *names: str) -> dict[str, Any]:
         """The arguments of a part: sections of the config, their suppliers, the data's spec."""
         plain, suppliers = to_plain(config), provenance(config)["components"]
+        plain["objective"] = {"path": plain["objective"]["path"]}  # the rest is for training
         for code in code_overrides(config):
             if ".py:" in code and code.partition(".")[0] in names:
                 raise ElbowroomError(
@@ -106,11 +110,11 @@ class DiffusersExporter(Exporter):
                 path: owner
                 for path, owner in suppliers.items()
                 if path.partition(".")[0].partition("[")[0] in names
+                and not path.startswith(("objective.times", "objective.normalise"))
             },
             "data": {
-                "shape": list(data.shape),
-                "levels": data.levels,
-                "classes": data.classes,
-                **({} if data.names is None else {"names": list(data.names)}),
+                name: value
+                for name, value in json.loads(json.dumps(attrs.asdict(data))).items()
+                if value is not None or name == "classes"
             },
         }

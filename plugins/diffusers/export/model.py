@@ -9,7 +9,8 @@ from typing import Any
 from diffusers.configuration_utils import ConfigMixin, register_to_config
 from diffusers.models.modeling_utils import ModelMixin
 from diffusers.utils.outputs import BaseOutput
-from elbowroom import Process
+from elbowroom import Path, Process
+from elbowroom.config import network_signature
 from torch import Tensor
 
 from .sections import Sections, bound_process, read_sections, reading
@@ -37,7 +38,8 @@ class ElbowroomModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # their ba
         config = read_sections(sections, owners)
         assert config.denoiser is not None, "a model has a network"
         self.process: Process = bound_process(config, data)
-        self.denoiser = config.denoiser.build(self.process.signature())
+        self.path: Path = config.objective.path.build().prepare(self.process.data)
+        self.denoiser = config.denoiser.build(network_signature(config, self.process))
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, trust: bool = False, **options: Any) -> Any:

@@ -24,6 +24,7 @@ from elbowroom import (
 from elbowroom.config import natural_schedule
 from elbowroom.contracts import join_names
 from elbowroom.plugins.sampling.drawing import Labels, draw
+from elbowroom.plugins.sampling.given import GivenExamples
 from elbowroom.plugins.sampling.picture import has_picture, pixels
 from torch import Tensor
 
@@ -108,6 +109,8 @@ class ElbowroomPipeline(DiffusionPipeline):
         output_type: str = "pil",
         return_dict: bool = True,
         *,
+        given: Any = None,
+        keep: Any = None,
         generator: torch.Generator | list[torch.Generator] | None = None,
         callback_on_step_end: Callable[..., Any] | None = None,
         callback_on_step_end_tensor_inputs: Sequence[str] = ("latents",),
@@ -118,13 +121,18 @@ class ElbowroomPipeline(DiffusionPipeline):
         labels cycle through all classes. ``output_type`` is pil, np or pt. A ``generator`` replaces
         ``seed``; a list has one for each sample. ``callback_on_step_end(pipe, step, timestep,
         {"latents": z})`` is called after each step of each chunk; it cannot change the latents.
+        ``given`` are integers [G, *shape] to complete, ``keep`` is true where they stay, or a name
+        as in ``elbowroom.sample``.
         """
+        known = None
+        if given is not None or keep is not None:
+            known = GivenExamples.of(self.model.process.data, given, keep, seed=seed)
         model = self._diffusion(sampler, num_inference_steps, guidance_scale)
         watch = self._watcher(callback_on_step_end, callback_on_step_end_tensor_inputs, model)
         parts = []
         with self.progress_bar(total=batch_size) as bar:
             for count, labels, key in self._batches(batch_size, class_labels, seed, generator):
-                for part in draw(model, count, labels, key, chunk, watch=watch):
+                for part in draw(model, count, labels, key, chunk, watch=watch, given=known):
                     parts.append(part.x)
                     bar.update(len(part.x))
         tokens = torch.cat(parts)
@@ -206,6 +214,7 @@ class ElbowroomPipeline(DiffusionPipeline):
             schedule,
             find("weighting", "elbowroom/elbo").load()(),
             find("time_sampler", "elbowroom/stratified").load()(),
+            path=self.model.path,
         )
         return Diffusion(objective, self.model.denoiser, chosen)
 

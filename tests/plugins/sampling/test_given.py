@@ -282,3 +282,20 @@ def test_given_examples_follow_each_other():
     given = GivenExamples.of(IMAGES, X, "left")
     x, _ = given.rows(torch.tensor([0, 4, 5]))
     assert torch.equal(x, X[[0, 1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("process", "path"), [("masked", "shared"), ("gaussian", "shared"), ("gaussian", "given")]
+)
+def test_an_exported_pipeline_completes_too(tmp_path, process, path):
+    """The same samples as elbowroom.sample."""
+    pytest.importorskip("diffusers")
+    from elbowroom.plugins.diffusers.export import ElbowroomPipeline
+
+    model = model_of(process, path=path)
+    er.save(model, tmp_path / "run")
+    assert elbowroom("export", tmp_path / "run", "--to", "diffusers", tmp_path / "out").code == 0
+    pipe = ElbowroomPipeline.from_pretrained(tmp_path / "out")
+    made = pipe(3, class_labels=[0, 1, 2], given=X, keep="left", seed=0).tokens
+    due = er.sample(er.load(tmp_path / "run"), given=X, keep="left", labels=[0, 1, 2])
+    assert torch.equal(made, due.x)
