@@ -13,6 +13,7 @@ import pytest
 import torch
 from elbowroom import CategoricalPrediction, DataSpec
 from elbowroom.contracts.dataset import Batch, Dataset, Split
+from elbowroom.contracts.path import Shared
 from elbowroom.plugins.evaluation.bound_estimator import BoundEstimator
 from elbowroom.plugins.evaluation.metric import Subject
 from elbowroom.plugins.masked.process import Masked
@@ -68,6 +69,7 @@ class Exact:
 
     def __init__(self):
         self.process, self.schedule = Masked().bind(SPEC), Cosine(eps=1e-6)
+        self.path = Shared()
 
     def predict(self, z, level, cond):
         seen = torch.where(z == VALUES, -1, z).amax(1, keepdim=True)  # [B, 1], -1: nothing

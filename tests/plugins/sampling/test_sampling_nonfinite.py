@@ -118,7 +118,7 @@ def test_where_asking_costs_the_first_fault_is_kept_to_the_end():
     z = torch.zeros(4, 12)
     for k in range(8):
         path.predict(z, levels.select(torch.full((4,), k)).over(z))
-    assert path._unsound[:, 0].tolist() == [0, 0, 6, 0]
+    assert path._invalid[:, 0].tolist() == [0, 0, 6, 0]
     del path.check
     with pytest.raises(NonFinitePredictionError, match="step 6 of 8"):
         path.check()
