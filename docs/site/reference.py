@@ -29,6 +29,7 @@ TITLES = {
     "config": "Configs",
     "runs": "Runs",
     "cli": "For authors of commands",
+    "datasets": "Data",
     "training": "Training",
     "sampling": "Sampling",
     "evaluation": "Evaluation",
