@@ -9,6 +9,7 @@ import pytest
 import torch
 from elbowroom import DataSpec
 from elbowroom.contracts.dataset import Dataset
+from elbowroom.contracts.path import Shared
 from elbowroom.contracts.time_sampler import stratified
 from elbowroom.errors import ElbowroomError
 from elbowroom.objective.loss import Bound
@@ -48,6 +49,8 @@ ENTROPY = ORACLE.entropy / (2 * math.log(2))  # bits a dimension
 
 class Model:
     """A process with a denoiser that is known."""
+
+    path = Shared()
 
     def __init__(self, process, schedule, oracle=ORACLE):
         self.process, self.schedule = process.bind(SPEC), schedule
@@ -132,7 +135,7 @@ def test_the_standard_error_is_never_too_small():
 def test_even_levels_do_not_count_as_doubt(monkeypatch):
     """A bound that depends on the level alone is known nearly without error."""
 
-    def known(process, schedule, predict, x, noise):
+    def known(process, schedule, predict, x, noise, **_):
         nats = 100 * stratified(noise) ** 4
         return Bound(0 * nats, 0 * nats, nats)
 
@@ -145,7 +148,7 @@ def test_even_levels_do_not_count_as_doubt(monkeypatch):
 def test_the_standard_error_is_that_of_the_mean_over_examples(monkeypatch):
     """Where the bound of each example is known, so is its error."""
 
-    def known(process, schedule, predict, x, noise):
+    def known(process, schedule, predict, x, noise, **_):
         nats = x.double().sum(1)
         return Bound(nats, 0 * nats, 0 * nats)
 

@@ -91,7 +91,7 @@ def test_reference_files_have_spatial_statistics(tmp_path):
     found = measured(SFID, features=SPATIAL, reference=str(path))["sfid_reference"]
     assert found.value == pytest.approx(measured(SFID, features=SPATIAL)["sfid_train"].value)
     np.savez(path, **plain)
-    with pytest.raises(ElbowroomError, match="has no mu_s and sigma_s, nor pictures"):
+    with pytest.raises(ElbowroomError, match="has no mu_s and sigma_s, nor images"):
         measured(SFID, features=SPATIAL, reference=str(path))
     make_reference(DATA, path, features=LINEAR)
     with np.load(path, allow_pickle=False) as file:
