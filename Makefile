@@ -32,7 +32,7 @@ test: lint types
 	$(TEST) -m "not slow"
 
 test-all: $(STAMP) $(TRACKERS_STAMP)
-	$(BIN)/python $(PIP) -e ".[dinov2,hf,ray,release,submitit,text,trainers]"
+	$(BIN)/python $(PIP) -e ".[dinov2,docs,hf,ray,release,submitit,text,trainers]"
 	$(TEST) -m "slow or extra"
 	OMP_NUM_THREADS=1 $(TRACKERS)/bin/python -m pytest -m extra tests/plugins/mlflow tests/plugins/wandb
 
