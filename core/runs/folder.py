@@ -6,7 +6,7 @@
       log.jsonl          one line of measurements for each logging step and each evaluation
       checkpoints/       see elbowroom.runs.checkpoint
       saved.json         records that there were checkpoints, so that their loss is detected
-      fault/             reproduces a non-finite loss, if there was one
+      non_finite/        reproduces a non-finite loss, if there was one
 
 Loading a run reads these files as text and tensors. Code that its config names is refused unless
 the user names or trusts it (elbowroom.registry.trust).

@@ -163,7 +163,7 @@ def bench(
     ]
     with retain_memory(torch.device("cpu")):  # as in a run
         timings = _timed(groups, rounds, watch)
-    training.feed.close()
+    training.batches.close()
     count = sum(p.numel() for p in model.parameters())
     return BenchReport(timings, config.train.batch_size, calls, count)
 

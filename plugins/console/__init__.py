@@ -1,4 +1,4 @@
-"""The console: how a run is going, while it goes."""
+"""The console: progress of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def run_started(event: RunEvent) -> None:
-    """Begin a progress bar, or plain lines where there is no terminal."""
+    """Start a progress bar, or plain lines without a terminal."""
     from .progress import start
 
     start(event)
@@ -20,7 +20,7 @@ def run_started(event: RunEvent) -> None:
 
 @hookimpl
 def step_logged(event: RunEvent) -> None:
-    """Move on."""
+    """Show scalars."""
     from .progress import show
 
     show(event)
@@ -28,23 +28,18 @@ def step_logged(event: RunEvent) -> None:
 
 @hookimpl
 def progressed(event: RunEvent) -> None:
-    """Move on with time, whenever the next log is."""
+    """Update progress between logging steps."""
     from .progress import move
 
     move(event)
 
 
-@hookimpl
-def evaluated(event: RunEvent) -> None:
-    """Say the measurements."""
-    from .progress import show
-
-    show(event)
+evaluated = step_logged
 
 
 @hookimpl
 def checkpoint_saved(event: RunEvent) -> None:
-    """Say where it is."""
+    """Print the path of the checkpoint."""
     from .progress import saved
 
     saved(event)
@@ -52,7 +47,7 @@ def checkpoint_saved(event: RunEvent) -> None:
 
 @hookimpl
 def run_ended(event: RunEvent) -> None:
-    """Say how it ended."""
+    """Print how the run ended."""
     from .progress import end
 
     end(event)

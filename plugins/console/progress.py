@@ -1,6 +1,6 @@
-"""A live progress bar on a terminal, plain lines elsewhere; both on standard error.
+"""A progress bar on a terminal, plain lines elsewhere; both on standard error.
 
-Standard output stays free for what a command returns.
+Standard output is for the results of commands.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .remaining_time import ProgressLines, RemainingTime, duration
 if TYPE_CHECKING:
     from elbowroom import RunEvent
 
-_TOO_LONG = 24 * 3600  # seconds on a CPU
-_LONG = 5.0  # seconds of a first step that is not only starting up
+_VERY_LONG = 24 * 3600  # seconds on a CPU: warn
+_LONG_STEP = 5.0  # seconds: a first step this long is more than start-up
 
-_WORDS = {
+_FORMATS = {
     "loss": "loss {:.4g}",
     "bits_per_dim": "bits/dim {:.3f}",
     "validation/bits_per_dim": "validation {:.3f}",
@@ -35,26 +35,26 @@ _WORDS = {
 
 
 class Display(ABC):
-    """Where the progress of one run is shown."""
+    """Shows the progress of one run."""
 
     @abstractmethod
-    def show(self, step: int, words: Mapping[str, str], left: str) -> None:
-        """The run is at ``step``: words by the scalar they tell, and the time left."""
+    def show(self, step: int, scalars: Mapping[str, str], left: str) -> None:
+        """Show formatted scalars by name, and the remaining time."""
 
     @abstractmethod
     def move(self, event: RunEvent, left: str) -> None:
-        """Time has passed, and nothing was logged."""
+        """Update the progress between logging steps."""
 
     @abstractmethod
     def say(self, line: str) -> None:
-        """Something worth a line of its own."""
+        """Print a line."""
 
-    def close(self) -> None:  # noqa: B027  # only a live display has something to put away
-        """Nothing more will be shown."""
+    def close(self) -> None:  # noqa: B027  # only a live display needs it
+        """Stop the display."""
 
 
 class Plain(Display):
-    """For files and pipes: a line of what is new, and one when it was silent for long."""
+    """For files and pipes: a line per event, and one after a long silence."""
 
     def __init__(self, steps: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.steps = steps
@@ -62,9 +62,9 @@ class Plain(Display):
         self._open = ExitStack()
         self._open.enter_context(self.lines.reporting())
 
-    def show(self, step: int, words: Mapping[str, str], left: str) -> None:
+    def show(self, step: int, scalars: Mapping[str, str], left: str) -> None:
         self.say(
-            "  ".join([f"step {step}/{self.steps}", *words.values(), *([left] if left else [])])
+            "  ".join([f"step {step}/{self.steps}", *scalars.values(), *([left] if left else [])])
         )
 
     def move(self, event: RunEvent, left: str) -> None:
@@ -83,7 +83,7 @@ class Plain(Display):
 
 
 class Bar(Display):
-    """For terminals: a bar that moves."""
+    """For terminals: a progress bar."""
 
     def __init__(self, steps: int, step: int, console: Console) -> None:
         self.progress = Progress(
@@ -94,21 +94,23 @@ class Bar(Display):
             TimeElapsedColumn(),
             console=console,
         )
-        self._words: dict[str, str] = {}  # the last of each scalar
+        self._scalars: dict[str, str] = {}  # latest, by scalar
         self.progress.start()
         self.task = self.progress.add_task("training", total=steps, completed=step, words="")
 
-    def show(self, step: int, words: Mapping[str, str], left: str) -> None:
-        self._words.update(words)
-        self.progress.update(self.task, completed=step, words=self._beside(left))
+    def show(self, step: int, scalars: Mapping[str, str], left: str) -> None:
+        self._scalars.update(scalars)
+        self.progress.update(self.task, completed=step, words=self._text(left))
 
     def move(self, event: RunEvent, left: str) -> None:
         self.progress.update(
-            self.task, completed=event.step, description=event.doing, words=self._beside(left)
+            self.task, completed=event.step, description=event.doing, words=self._text(left)
         )
 
-    def _beside(self, left: str) -> str:
-        return "  ".join([*(self._words[name] for name in _WORDS if name in self._words), left])
+    def _text(self, left: str) -> str:
+        return "  ".join(
+            [*(self._scalars[name] for name in _FORMATS if name in self._scalars), left]
+        )
 
     def say(self, line: str) -> None:
         self.progress.console.print(line, markup=False, highlight=False)
@@ -123,11 +125,11 @@ class _Run:
     pace: RemainingTime
     clock: Callable[[], float]
     begun: float
-    moved: bool = False  # has it gone on at all?
-    timed: bool = False  # has it been said how long it will take?
+    moved: bool = False  # a step is done
+    timed: bool = False  # the estimated duration was printed
 
 
-_runs: dict[Path, _Run] = {}  # those in this process
+_runs: dict[Path, _Run] = {}  # by run folder
 
 
 def start(
@@ -135,7 +137,7 @@ def start(
     console: Console | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Begin to show a run."""
+    """Start the display of a run."""
     console = console or terminal(stderr=True)
     live = console.is_terminal and not console.is_dumb_terminal
     display = Bar(event.steps, event.step, console) if live else Plain(event.steps, clock)
@@ -147,56 +149,56 @@ def start(
 
 
 def show(event: RunEvent) -> None:
-    """Where it stands, how fast it goes and when it will be done."""
+    """Show step, scalars, speed and remaining time."""
     if run := _runs.get(event.folder):
         scalars = event.scalars
         words = {
-            name: form.format(scalars[name]) for name, form in _WORDS.items() if name in scalars
+            name: form.format(scalars[name]) for name, form in _FORMATS.items() if name in scalars
         }
-        run.display.show(event.step, words, _words_of(run.pace.left(event.step, event.steps)))
+        run.display.show(event.step, words, _eta(run.pace.left(event.step, event.steps)))
 
 
 def move(event: RunEvent) -> None:
-    """It goes on; as soon as that can be known, how long it will take."""
+    """Update the progress; print the estimated duration once it is known."""
     if not (run := _runs.get(event.folder)):
         return
     left = run.pace.left(event.step, event.steps)
-    if not run.moved:  # the first step is counted only where it is long: much happens but once
+    if not run.moved:  # the first step includes start-up: it counts only if it is long
         run.moved = True
-        if run.clock() - run.begun < _LONG:
+        if run.clock() - run.begun < _LONG_STEP:
             run.pace = RemainingTime(run.clock)
             left = run.pace.left(event.step, event.steps)
-    run.display.move(event, _words_of(left))
+    run.display.move(event, _eta(left))
     if left is not None and not run.timed:
         run.timed = True
-        for line in _outlook(left, event):
+        for line in _duration_lines(left, event):
             run.display.say(line)
 
 
-def _outlook(left: float, event: RunEvent) -> list[str]:
+def _duration_lines(left: float, event: RunEvent) -> list[str]:
     each = left / (event.steps - event.step)
-    told = [f"{each:.2g} s a step: {duration(left)} to go"]
-    if event.device == "cpu" and left > _TOO_LONG:
-        told.append(
-            "warning: this config was made for a GPU and runs on a CPU: choose a smaller one "
+    lines = [f"{each:.2g} s per step, {duration(left)} remaining"]
+    if event.device == "cpu" and left > _VERY_LONG:
+        lines.append(
+            "warning: this run takes more than a day on this CPU. Use a GPU or a smaller preset "
             "(elbowroom presets)"
         )
-    return told
+    return lines
 
 
 def saved(event: RunEvent) -> None:
-    """A checkpoint is there: its place in the run's folder, which was said at the start."""
+    """Print the path of a checkpoint, relative to the run folder."""
     if (run := _runs.get(event.folder)) and event.path is not None:
         inside = event.path.is_relative_to(event.folder)
         run.display.say(f"saved {event.path.relative_to(event.folder) if inside else event.path}")
 
 
 def end(event: RunEvent) -> None:
-    """How the run ended; how to go on with it is the command's to say."""
+    """Stop the display and print how the run ended."""
     if run := _runs.pop(event.folder, None):
         run.display.close()
         run.display.say(f"{event.reason} at step {event.step} of {event.steps}")
 
 
-def _words_of(left: float | None) -> str:
+def _eta(left: float | None) -> str:
     return "" if left is None else f"ETA {duration(left)}"

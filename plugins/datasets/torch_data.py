@@ -109,6 +109,12 @@ def _example(given: Any) -> tuple[Any, Any]:
 
 def _spec_of(parts: dict[str, _TorchSplit], levels: int | None, classes: int | None) -> DataSpec:
     first = parts["train"].take(range(1))
+    shape = tuple(first.x.shape[1:])
+    if len(shape) == 3 and shape[0] in (1, 3) and shape[-1] not in (1, 3, 4):
+        raise ElbowroomError(
+            f"data: an example has the shape {list(shape)}: channels first. Images are "
+            "[height, width, channels]: pass x.permute(0, 2, 3, 1) for x of [N, C, H, W]"
+        )
     if levels is None or (classes is None and first.y is not None):
         values, labels = 1, 0
         for batch in (batch for name in SPLITS for batch in parts[name].batches(1024)):
@@ -116,4 +122,4 @@ def _spec_of(parts: dict[str, _TorchSplit], levels: int | None, classes: int | N
             labels = labels if batch.y is None else max(labels, int(batch.y.max()))
         levels = levels or 1 + values
         classes = classes or (None if first.y is None else 1 + labels)
-    return DataSpec(tuple(first.x.shape[1:]), levels, classes)
+    return DataSpec(shape, levels, classes)

@@ -9,7 +9,7 @@ _HERE = "elbowroom.plugins.evaluation"
 
 @hookimpl
 def kinds() -> list[Kind]:
-    """What an evaluation is made of."""
+    """Metrics and feature networks."""
     return [
         Kind("metric", "metrics", f"{_HERE}.metric:Metric", "Metrics"),
         Kind(
@@ -23,5 +23,5 @@ def kinds() -> list[Kind]:
 
 @hookimpl
 def commands() -> dict[str, str]:
-    """Evaluate a run."""
+    """The command ``evaluate``."""
     return {"evaluate": f"{_HERE}.command:evaluate"}

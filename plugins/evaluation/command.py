@@ -1,4 +1,4 @@
-"""``elbowroom evaluate``: the measurements of a run."""
+"""``elbowroom evaluate``: evaluate a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from elbowroom.plugins.console.display import progress_display
 
 from .options import Features, Metrics, Reference, Samples, SampleSeeds, Seed
 
-FAILED = 1  # a metric did: what the others say is written all the same
+FAILED = 1  # exit code if a metric failed; the others are written
 
 
 @help_group("Models")
@@ -117,7 +117,7 @@ def _print(record: Mapping[str, Any]) -> None:
         "Measurements", "measurement", ">value", ">± se", ">real data", ">uniform baseline", "of"
     )
     measurements: list[Mapping[str, Any]] = list(record["figures"].values())
-    drawn = drawn_alike([measurement["of"] for measurement in measurements])
+    drawn = common_sampling([measurement["of"] for measurement in measurements])
     for name, measurement in record["figures"].items():
         error, floor = measurement["standard_error"], measurement["floor"]
         uniform = measurement.get("uniform_baseline")
@@ -127,7 +127,7 @@ def _print(record: Mapping[str, Any]) -> None:
             "" if error is None else f"{error:.2g}",
             "" if floor is None else f"{floor:.5g}",
             "" if uniform is None else f"{uniform:.5g}",
-            Text(protocol_words(measurement["of"], said=drawn), style="dim"),
+            Text(protocol_words(measurement["of"], omit=drawn), style="dim"),
         )
     for name, why in record["failed"].items():
         listing.add_row(Text(name), Text("failed", style="red"), "", "", "", Text(why, style="red"))
@@ -145,7 +145,8 @@ def _print(record: Mapping[str, Any]) -> None:
     out.print(Text(error_words(measurements), style="dim"))
     out.print(
         Text(
-            "real data: the same measurement with the test split in the samples' place", style="dim"
+            "real data: the same measurement of the test split; uniform: of the uniform baseline",
+            style="dim",
         )
     )
     for name, measurement in record["figures"].items():
@@ -153,21 +154,30 @@ def _print(record: Mapping[str, Any]) -> None:
             why = "worse than the uniform baseline"
             out.print(Text.assemble((f"{name} is vacuous: ", "red"), why))
     for name, reason in record["skipped"].items():
-        out.print(Text.assemble((f"{name} left out: ", "yellow"), reason))
+        out.print(Text.assemble((f"{name} skipped: ", "yellow"), reason))
 
 
 def error_words(measurements: Sequence[Mapping[str, Any]]) -> str:
-    """What ``± se`` includes."""
+    """What ``± se`` includes, with its degrees of freedom if it is over sample seeds."""
+    from scipy.special import stdtrit
+
     of = [measurement["of"] for measurement in measurements]
     seeds = max((one.get("sample_seeds", 1) for one in of), default=1)
-    samples = f"over {seeds} sample seeds" if seeds > 1 else "for other samples"
+    samples = "for other samples"
+    if seeds > 1:  # few degrees of freedom: the standard error itself is uncertain
+        freedom = "1 degree" if seeds == 2 else f"{seeds - 1} degrees"
+        factor = stdtrit(seeds - 1, 0.975)  # Student's t
+        samples = (
+            f"over {seeds} sample seeds ({freedom} of freedom: a 95 % interval is ± {factor:.3g} "
+            "se)"
+        )
     return (
-        f"± se: standard error of this run's evaluation, {samples} (the reference stays), of "
-        "bits/dim for other examples and noise; other training seeds are not included"
+        f"± se: standard error of the evaluation, {samples} (fixed reference); for bits/dim over "
+        "other examples and noise. The scatter over training seeds is not included."
     )
 
 
-_SAID_ONCE = ("metric", "run", "weights", "seed")
+_COMMON = ("metric", "run", "weights", "seed")
 _IN_HEADINGS = (
     "data",
     "features",
@@ -176,27 +186,27 @@ _IN_HEADINGS = (
     "sample_seeds",
     "reference",
 )
-_OF_DRAWING = ("sampler", "labels")
+_SAMPLING = ("sampler", "labels")
 
 
-def drawn_alike(protocols: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How the samples were drawn, where all measurements of samples say the same of it."""
+def common_sampling(protocols: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fields on sampling that all measurements of samples have in common."""
     of_samples = [of for of in protocols if "sampler" in of]
     if not of_samples:
         return {}
     first, *others = of_samples
     return {
         key: first[key]
-        for key in _OF_DRAWING
+        for key in _SAMPLING
         if key in first and all(of.get(key) == first[key] for of in others)
     }
 
 
-def protocol_words(of: Mapping[str, Any], said: Collection[str] = ()) -> str:
-    """What a measurement is of beside what its heading and ``said`` say, in a line."""
+def protocol_words(of: Mapping[str, Any], omit: Collection[str] = ()) -> str:
+    """The protocol of a measurement in a line, without the fields in its heading and ``omit``."""
     words = []
     for key, value in of.items():
-        if key in (*_SAID_ONCE, *_IN_HEADINGS, *said):
+        if key in (*_COMMON, *_IN_HEADINGS, *omit):
             continue
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
         bare = key in ("against", "split", "sampler", "distance")

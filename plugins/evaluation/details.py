@@ -1,9 +1,9 @@
-"""Details of metrics, each kept in a file of its own.
+"""Details of metrics, one file each.
 
-    EVALUATION/details/curve.json     what the metric ``curve`` found beside its measurements
+    EVALUATION/details/curve.json     further results of the metric ``curve``
 
-An evaluation replaces the details of its own metrics alone, so what was made from those of another
-goes on working. A file says what it is of: the step, the protocol and the config.
+An evaluation replaces only the details of its own metrics. A file contains the step, the protocol
+and the config.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from urllib.parse import quote
 
 from elbowroom.files import finite, replace_file
 
-_LONGEST = 200  # characters of a name: file systems take 255
+_LONGEST = 200  # characters; file systems allow 255
 
 
 def details_file(folder: str | PathLike[str], metric: str) -> Path:
-    """Where an evaluation's folder has the details of a metric, if it was ever measured there."""
+    """Return the path of a metric's details in an evaluation folder."""
     return Path(folder) / "details" / f"{quote(metric, safe=' ')[:_LONGEST]}.json"
 
 
 def write_details(folder: Path, of: Mapping[str, Any], details: Mapping[str, Any]) -> None:
-    """Write the details of each metric with what they are of; others' files stay."""
+    """Write the details of each metric; files of other metrics are kept."""
     for metric, found in details.items():
         path = details_file(folder, metric)
         path.parent.mkdir(parents=True, exist_ok=True)
-        record = {**of, "details": {metric: found}}  # as in figures.json, so one reader serves both
+        record = {**of, "details": {metric: found}}  # the format of figures.json
         replace_file(path, json.dumps(finite(record), indent=1).encode())

@@ -1,11 +1,11 @@
-"""Measuring a model: measurements, each with its protocol beside it.
+"""Evaluate a model: measurements, each with its protocol.
 
-Samples are drawn in chunks, shown to every metric and forgotten: memory does not depend on how many
-there are. Where the data have labels, the samples' are as frequent as the test split's. A metric
-that fails says so in its place and costs the others nothing.
+Samples are drawn in chunks that every metric gets and that are then discarded, so memory does not
+depend on their number. If the data has labels, those of the samples are as frequent as in the test
+split. A metric that fails is reported and does not affect the others.
 
-Several ranks share the chunks out; what their metrics saw is merged on the first, which alone knows
-the measurements. Chunks are those of one process, so all samples are too.
+Several ranks share the chunks; the states of their metrics are merged on the first rank, which
+alone has the measurements. The samples are those of one process.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from .shards import Shards
 
 @attrs.frozen(eq=False)
 class Evaluation:
-    """What was found."""
+    """The result of an evaluation."""
 
     measurements: Mapping[str, Measurement]
-    skipped: Mapping[str, str]  # metric -> why it says nothing
-    failed: Mapping[str, str]  # metric -> what went wrong in it
-    calls_mean: float | None  # network calls a sample; None: none was drawn
-    seconds: Mapping[str, float]  # of sampling and of everything else
-    details: Mapping[str, Any] = attrs.Factory(dict)  # metric -> what it found beside measurements
+    skipped: Mapping[str, str]  # metric -> why it does not apply
+    failed: Mapping[str, str]  # metric -> error
+    calls_mean: float | None  # network calls per sample; None without samples
+    seconds: Mapping[str, float]  # of sampling and of the rest
+    details: Mapping[str, Any] = attrs.Factory(dict)  # metric -> further results
 
     def record(self) -> dict[str, Any]:
-        """The same as JSON data."""
+        """As JSON data."""
         measurements = {
             name: measurement.record() for name, measurement in self.measurements.items()
         }
@@ -63,11 +63,11 @@ def evaluate(
     shards: Shards | None = None,
     progress: Progress = lambda *_: None,
 ) -> Evaluation:
-    """The measurements of a model against a data set.
+    """Evaluate a model on a data set.
 
-    On ``device``, or the accelerator the model is on, or what there is. ``of`` is what every
-    measurement shall say of the model; ``shards`` keep samples, for one that is killed to go on.
-    With ``ranks`` each of them must call, and the first is told.
+    ``of`` is added to the protocol of every measurement. ``shards`` store samples so that a killed
+    evaluation can be resumed. With ``ranks`` this is a collective call; the first rank has the
+    measurements.
     """
     protocol = protocol or EvaluationProtocol()
     began = time.perf_counter()
@@ -75,10 +75,10 @@ def evaluate(
         ranks = ranks or Ranks(there)
         part = (ranks.rank, ranks.world)
         subject = Subject(data, model, protocol.seed, batch_size, there, part)
-        at_work = [Measuring(subject, model, protocol, ranks, progress, shards)]
-        found = [_measured(at_work[0], of or {})]
+        measuring = [Measuring(subject, model, protocol, ranks, progress, shards)]
+        found = [_measured(measuring[0], of or {})]
         for seed in protocol.seeds[1:]:
-            if not (again := at_work[0].of_samples()):
+            if not (again := measuring[0].of_samples()):
                 break
             one = Measuring(
                 subject.with_seed(seed),
@@ -89,41 +89,41 @@ def evaluate(
                 None if shards is None else shards.of_seed(seed),
                 only=again,
             )
-            at_work.append(one)
+            measuring.append(one)
             found.append(_measured(one, of or {}))
     sampling = sum(one.seconds for one in found)
     calls = [one.calls for one in found if one.calls is not None]
-    failed = {name: why for one in reversed(at_work) for name, why in one.failed.items()}
+    failed = {name: why for one in reversed(measuring) for name, why in one.failed.items()}
     return Evaluation(
         _combined([one.measurements for one in found], failed),
-        at_work[0].skipped,
+        measuring[0].skipped,
         failed,
         statistics.fmean(calls) if calls else None,
         {"sampling": sampling, "rest": time.perf_counter() - began - sampling},
-        at_work[0].details,
+        measuring[0].details,
     )
 
 
 @attrs.frozen
 class _Pass:
-    """What the metrics of one sample seed found."""
+    """Results of one sample seed."""
 
     measurements: Mapping[str, Measurement]
     calls: float | None
     seconds: float  # of sampling
 
 
-def _measured(at_work: Measuring, of: Mapping[str, Any]) -> _Pass:
-    at_work.prepare()
-    calls, seconds = at_work.show_samples()
-    at_work.merge()
-    return _Pass(at_work.measurements(of) if at_work.ranks.is_first else {}, calls, seconds)
+def _measured(measuring: Measuring, of: Mapping[str, Any]) -> _Pass:
+    measuring.prepare()
+    calls, seconds = measuring.show_samples()
+    measuring.merge()
+    return _Pass(measuring.measurements(of) if measuring.ranks.is_first else {}, calls, seconds)
 
 
 def _combined(
     passes: Sequence[Mapping[str, Measurement]], failed: Collection[str]
 ) -> dict[str, Measurement]:
-    """The measurements of all sample seeds; those of a metric that failed with one are left out."""
+    """Average the measurements over sample seeds, without metrics that failed for one."""
     found = {}
     for name, first in passes[0].items():
         if first.of["metric"] not in failed:
@@ -132,7 +132,7 @@ def _combined(
 
 
 def over_sample_seeds(found: Sequence[Measurement]) -> Measurement:
-    """The mean over T sample seeds, and its standard error: std / sqrt(T)."""
+    """Mean over T sample seeds; standard error std / sqrt(T) with T - 1 degrees of freedom."""
     first, count = found[0], len(found)
     if count == 1:
         return first

@@ -1,16 +1,14 @@
-"""Feature networks: what FID, KID and IS see of a picture.
+"""Feature networks: the features of images that FID, KID and IS compare.
 
-    f: pictures, integers 0 .. levels - 1 [B, H, W, C]  ->  vectors [B, F], and logits [B, K]
+    f: images, integers 0 .. levels - 1 [B, H, W, C]  ->  vectors [B, F], and logits [B, K]
 
-Pixels say little of how alike two sets of pictures are, so metrics compare what a fixed network
-says of them: FID fits a normal to the vectors of each set, KID takes a kernel's mean discrepancy
-over vectors, IS asks how sure and how varied softmax(logits) is. A measurement is thus as much one
-of f as of the samples: it states f's ``name``, the ``digest`` of its weights and what f says
-``about`` itself, and two measurements are comparable only if all of these agree.
+FID fits a normal distribution to the vectors of each set of images, KID is a kernel mean
+discrepancy of vectors, IS the confidence and diversity of softmax(logits). Their values depend on f
+as much as on the samples: a measurement records the ``name`` of f, the ``digest`` of its weights
+and ``about``, and two measurements are comparable only if all of these agree.
 
-f is fixed: what it says of a picture depends neither on the other pictures of the batch nor on any
-generator. It is made with the data set it will look at, whose form it may refuse with an
-IncompatibleError.
+f is deterministic: its output for an image depends neither on the other images of the batch nor on
+a random generator. It is built with the data set, and may raise an IncompatibleError for its shape.
 """
 
 from __future__ import annotations
@@ -27,35 +25,35 @@ if TYPE_CHECKING:
 
 
 class FeatureNetwork(nn.Module, ABC):
-    """A fixed network that describes pictures; built with a Dataset ``data``, then its options."""
+    """A fixed network of image features; built with a Dataset ``data`` and its options."""
 
     name: str
     digest: str  # sha256 of the weights
-    code: str | None = None  # sha256 of all code that turns pictures into features, where known
+    code: str | None = None  # sha256 of the code that computes features, if known
 
     def prepare(self, subject: Subject) -> None:  # most need nothing
-        """Get ready for what will be evaluated: learn its data, say. Called once, before use."""
+        """Prepare for a subject, e.g. train on its data. Called once, before use."""
 
     @abstractmethod
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Integers [B, H, W, C] -> vectors [B, F] and logits [B, K], or None for these."""
+        """Return vectors [B, F], and logits [B, K] or None, of integers x [B, H, W, C]."""
 
     def spatial(self, x: Tensor) -> Tensor | None:
-        """Integers [B, H, W, C] -> features [B, S] of places in the picture; None: it has none."""
+        """Return spatial features [B, S] of integers x [B, H, W, C]; None if there are none."""
         return None
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What else a measurement must say of it, such as its accuracy."""
+        """Further properties that a measurement records, like its accuracy."""
         return {}
 
     @property
     def identity(self) -> tuple[str, str] | None:
-        """Code and weights; None: not known, so nothing it says may be kept between runs."""
+        """Digests of code and weights; None if unknown: its features are then not cached."""
         return None if self.code is None else (self.code, self.digest)
 
     def protocol(self) -> dict[str, Any]:
-        """What a measurement says of it."""
+        """The fields that a measurement records of it."""
         return {"features": self.name, "features_sha256": self.digest[:16], **self.about}
 
 

@@ -1,8 +1,8 @@
-"""The metrics of one evaluation at work, on one rank or on several.
+"""Run the metrics of one evaluation, on one rank or on several.
 
-Ranks share the chunks of samples out, some in a row each. A metric that can be merged is shown the
-chunks of its own rank, and what all copies saw is merged on the first; one that cannot is shown
-every chunk in order there, to which the other ranks send theirs.
+Each rank draws consecutive chunks of samples. A metric that can be merged gets the chunks of its
+rank, and the states of all copies are merged on the first rank. Any other metric gets every chunk
+in order on the first rank, to which the other ranks send theirs.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from elbowroom.registry import cause
 from torch import Tensor
 
 from .metric import EVALUATION_BATCH, Measurement, Metric, Subject, as_measurement, heading
-from .metric_checks import check_measurements, untouched
+from .metric_checks import check_measurements, samples_unchanged
 from .protocol import EvaluationProtocol
 from .shards import Shards
 
 Progress = Callable[[str, int, int], None]
-"""(what is being done, how much is done, of how much)"""
+"""(task, amount done, total amount)"""
 
 
 @attrs.define(eq=False)
 class Measuring:
-    """The metrics of one evaluation: what goes wrong in one harms no other."""
+    """The metrics of one evaluation. A metric that fails does not affect the others."""
 
     subject: Subject
     model: Diffusion
     protocol: EvaluationProtocol
     ranks: Ranks
     progress: Progress
-    shards: Shards | None = None  # where chunks are kept while the evaluation is under way
-    metrics: dict[str, Metric] = attrs.field(factory=dict)  # those that fit
+    shards: Shards | None = None  # stored chunks
+    metrics: dict[str, Metric] = attrs.field(factory=dict)  # those that apply
     skipped: dict[str, str] = attrs.field(factory=dict)
     failed: dict[str, str] = attrs.field(factory=dict)
     details: dict[str, Any] = attrs.field(factory=dict)
-    only: Collection[str] | None = None  # the metrics to use; None: all of the protocol
+    only: Collection[str] | None = None  # names of metrics to use; None: all
 
     def prepare(self) -> None:
-        """Find the metrics that fit; the first rank before the others, as it fills the cache."""
+        """Prepare the metrics, on the first rank first, as it fills the cache."""
         self.ranks.first(self._prepare)
         if not self.ranks.is_first:
             self._prepare()
         self._agree()
 
     def _agree(self) -> None:
-        """What was left out or failed on one rank is so on each."""
+        """Share skipped and failed metrics between ranks."""
         for skipped, failed in self.ranks.agree([self.skipped, self.failed]):
             self.skipped = {**skipped, **self.skipped}
             self.failed = {**failed, **self.failed}
@@ -67,9 +67,9 @@ class Measuring:
         self.metrics = {name: one for name, one in self.metrics.items() if name not in gone}
 
     def _prepare(self) -> None:
-        """One that was asked for by name must fit.
+        """Prepare each metric. Errors of the user are raised before any sample is drawn.
 
-        What the user can mend is said before any sample is drawn: these are raised.
+        A default metric that does not apply is skipped; a named one must apply.
         """
         built = self.protocol.build()
         if self.only is not None:
@@ -92,17 +92,18 @@ class Measuring:
                 self.metrics[name] = metric
 
     def show_samples(self) -> tuple[float | None, float]:
-        """Draw samples for the metrics that use them: network calls a sample, and seconds."""
+        """Draw samples and update the metrics; return network calls per sample and seconds."""
         count, size = self.protocol.samples, self.subject.batch_size
         if not self.of_samples():
             return None, 0.0
         if self.model.sampler is None:
-            raise ElbowroomError("sampler: the config names none, so samples cannot be drawn")
+            raise ElbowroomError("sampler: missing, so no samples can be drawn")
         self.progress("drawing samples", 0, count)
         labels = labels_as_in_data(self.subject.data, count, self.protocol.seed, size)
         calls, seen, seconds = self._show_own(labels)
-        told = self.ranks.agree([calls, seen, seconds])
-        return sum(t[0] for t in told) / sum(t[1] for t in told), max(t[2] for t in told)
+        all_ranks = self.ranks.agree([calls, seen, seconds])
+        per_sample = sum(one[0] for one in all_ranks) / sum(one[1] for one in all_ranks)
+        return per_sample, max(one[2] for one in all_ranks)
 
     def _show_own(self, labels: Tensor | None) -> tuple[float, int, float]:
         """Draw this rank's chunks and update the metrics: network calls, samples, seconds."""
@@ -110,7 +111,7 @@ class Measuring:
         count, seed, size = self.protocol.samples, self.protocol.seed, self.subject.batch_size
         firsts = chunk_starts(count, size, *self.subject.part)
         steps = self.model.sampler.count_steps(self.model)
-        whole = self._seen_on_the_first()
+        whole = self._unmergeable()
         to_send: list[Mapping[str, Tensor]] = []
         store = self.shards and self.shards.keyed(self.model, count, labels, seed, size)
         calls, seen, seconds = 0.0, 0, 0.0
@@ -149,30 +150,30 @@ class Measuring:
                 self._show(name, chunk, checked=True)
         return calls, seen, seconds
 
-    def _seen_on_the_first(self) -> list[str]:
-        """The metrics that must see all samples, as copies of them cannot be merged."""
+    def _unmergeable(self) -> list[str]:
+        """Metrics that need all samples on the first rank, as they cannot be merged."""
         several = self.ranks.world > 1
         return [name for name, one in self.of_samples().items() if several and not one.merges]
 
     def _sent(self, mine: Sequence[Mapping[str, Tensor]]) -> Iterator[Samples]:
-        """The chunks of all other ranks in order, on the first; every rank must ask for all."""
+        """Yield the chunks of all other ranks in order, on the first. A collective call."""
         count, size, world = self.protocol.samples, self.subject.batch_size, self.ranks.world
         for rank in range(1, world):
             for k in range(len(chunk_starts(count, size, rank, world))):
-                told = self.ranks.gather_tensors(mine[k] if rank == self.ranks.rank else {})
+                sent = self.ranks.gather_tensors(mine[k] if rank == self.ranks.rank else {})
                 if self.ranks.is_first:
-                    yield from_tensors(told[rank])
+                    yield from_tensors(sent[rank])
 
     def _show(self, name: str, chunk: Samples, *, checked: bool) -> None:
-        with (  # one that changes the samples spoils the others' measurements: it is raised
-            nullcontext() if checked else untouched(self.metrics[name], chunk.x),
-            self._on_its_own(name),
+        with (  # a change of the samples affects other metrics, so it is raised
+            nullcontext() if checked else samples_unchanged(self.metrics[name], chunk.x),
+            self._isolated(name),
         ):
             self.metrics[name].update(chunk.x, chunk.labels)
 
     def _skip(self, name: str, count: int) -> None:
         if count:
-            with self._on_its_own(name):
+            with self._isolated(name):
                 self.metrics[name].skip(count)
 
     def of_samples(self) -> dict[str, Metric]:
@@ -180,7 +181,7 @@ class Measuring:
         return {n: m for n, m in self.metrics.items() if m.uses_samples and n not in self.failed}
 
     def merge(self) -> None:
-        """What the metrics of all ranks saw, in those of the first."""
+        """Merge the metrics of all ranks into those of the first."""
         if self.ranks.world > 1:
             for name, metric in self.metrics.items():
                 if metric.merges:
@@ -188,28 +189,30 @@ class Measuring:
             self._agree()
 
     def _merge(self, name: str, metric: Metric) -> None:
-        """Every rank must call; one in which the metric failed has nothing to give."""
+        """Merge one metric. A collective call; a rank where the metric failed sends nothing."""
         mine: Mapping[str, Tensor] | None = None
-        with self._on_its_own(name), evaluation_mode(self.model):
+        with self._isolated(name), evaluation_mode(self.model):
             mine = None if name in self.failed else metric.state()
         states = self.ranks.gather_tensors(mine or {})
-        with self._on_its_own(name):
+        with self._isolated(name):
             if states and all(states):
                 metric.merge(states)
 
     def measurements(self, of: Mapping[str, Any]) -> dict[str, Measurement]:
-        """What each metric says, with what is the same for all beside it."""
+        """Compute the measurements and add the common part of the protocol."""
         found: dict[str, Measurement] = {}
         for k, (name, metric) in enumerate(self.metrics.items()):
             if name in self.failed:
                 continue
             self.progress(f"computing {name}", k, len(self.metrics))
-            with self._on_its_own(name), evaluation_mode(self.model):
+            with self._isolated(name), evaluation_mode(self.model):
                 answer = check_measurements(metric, metric.compute())
                 if (more := metric.details()) is not None:
                     self.details[name] = more
                 if twice := answer.keys() & found.keys():
-                    raise ElbowroomError(f"it says {min(twice)!r}, as another metric does")
+                    raise ElbowroomError(
+                        f"its measurement {min(twice)!r} has the name of another metric's"
+                    )
                 common = {**of, **self._common(metric)}
                 for key, measurement in answer.items():
                     own = as_measurement(measurement)
@@ -219,24 +222,26 @@ class Measuring:
         return found
 
     def _common(self, metric: Metric) -> dict[str, Any]:
-        """The part of the protocol that every measurement of a metric has."""
-        asked, sampler = self.protocol, self.model.sampler
-        said: dict[str, Any] = {}
+        """The part of the protocol that is common to all measurements of a metric."""
+        protocol, sampler = self.protocol, self.model.sampler
+        common: dict[str, Any] = {}
         if metric.uses_samples:
             assert sampler is not None, "samples were drawn"
-            said["samples"] = asked.samples
-            if asked.sample_seeds > 1:
-                said["sample_seeds"] = asked.sample_seeds
+            common["samples"] = protocol.samples
+            if protocol.sample_seeds > 1:
+                common["sample_seeds"] = protocol.sample_seeds
             steps = sampler.count_steps(self.model)
-            said["sampler"] = f"{type(sampler).__name__.lower()}, {steps} steps"
+            common["sampler"] = f"{type(sampler).__name__.lower()}, {steps} steps"
             if self.subject.data.spec.classes is not None:
-                said["labels"] = "as often as in test"
-        said["seed"] = asked.seed
-        return said if asked.precision == "float32" else {**said, "precision": asked.precision}
+                common["labels"] = "as often as in test"
+        common["seed"] = protocol.seed
+        return common | (
+            {} if protocol.precision == "float32" else {"precision": protocol.precision}
+        )
 
     @contextmanager
-    def _on_its_own(self, name: str) -> Iterator[None]:
-        """What goes wrong in a metric is written down, the first time."""
+    def _isolated(self, name: str) -> Iterator[None]:
+        """Record the first error of a metric instead of raising it."""
         try:
             yield
         except Exception as error:
@@ -247,10 +252,10 @@ class Measuring:
 def labels_as_in_data(
     data: Dataset, count: int, seed: int, batch_size: int = EVALUATION_BATCH
 ) -> Tensor | None:
-    """[count] labels as often as in the data: each is that of a test example drawn at random.
+    """[count] labels with the frequencies of the data, those of random test examples.
 
-    The draw is keyed by (seed, number of the sample), so a sample's label does not depend on how
-    many are drawn. None where the data have no labels.
+    Keyed by (seed, sample number), so a label does not depend on ``count``. None if the data has no
+    labels.
     """
     if data.spec.classes is None:
         return None
@@ -259,5 +264,5 @@ def labels_as_in_data(
     labels = [split.take(rows).y for rows in which.split(batch_size)]
     known = [y.cpu() for y in labels if y is not None]
     if len(known) < len(labels):
-        raise ElbowroomError("this data set says it has classes, and its test split no labels")
+        raise ElbowroomError("the data set has classes, but its test split has no labels")
     return torch.cat(known)

@@ -1,24 +1,24 @@
-"""Metrics: measurements of a model and its samples, each with a statement of its protocol.
+"""Metrics: measurements of a model and its samples, each with its protocol.
 
-A metric is shown the :class:`Subject` once (the data set to compare with, the model), then samples
-batch by batch, and then says its measurements. Its memory must not grow with the number of samples:
-it keeps sums, not samples. A metric that looks at the model alone says ``uses_samples = False``.
+A metric is prepared with a :class:`Subject` (data set and model), updated with batches of samples,
+and then computes its measurements. Its memory must not grow with the number of samples: it keeps
+sums, not samples. A metric of the model alone has ``uses_samples = False``.
 
-Samples may be shared out among ranks. Each rank then shows a copy of the metric its own batches and
-calls ``skip`` for those of the others; at the end the ``state`` of all is merged into the first,
-which computes. With s(A) the state after the samples A, the law is
+Several ranks share the samples. Each rank updates a copy of the metric with its own batches and
+calls ``skip`` for the samples before them; in the end the ``state`` of all copies is merged into
+the first, which computes. With s(A) the state after the samples A, the law is
 
-    merge(s(A), s(B)) says what s(A and B) says,
+    merge(s(A), s(B)) computes the same as s(A and B),
 
-up to the rounding of sums. A metric that leaves ``state`` out is shown all samples in their order
-on the first rank. One that looks at the model alone does ``subject.part`` of its work in ``state``.
+up to rounding. A metric without ``state`` gets all samples in order on the first rank. A metric of
+the model alone does ``subject.part`` of its work in ``state``.
 
-A measurement without its protocol is a number without a unit: FID moves with the number of samples,
-the feature network and the reference split. ``Measurement.of`` says these; what they have in common
-(model, sampler, number of samples, seed) the evaluation adds to each.
+FID depends on the number of samples, the feature network and the reference split, so
+``Measurement.of`` records such choices; the evaluation adds those common to all metrics (model,
+sampler, number of samples, seed).
 
-How tables show a measurement is the metric's to say too: ``display`` has a title for people,
-whether it is a detail, whether models are ranked by it.
+``display`` defines how tables show a measurement: its title, whether it is a detail, and whether
+models are ranked by it.
 """
 
 from __future__ import annotations
@@ -38,31 +38,30 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 EVALUATION_BATCH = 250
-"""Examples and samples looked at at once, unless told; what metrics keep is kept by this too."""
+"""Default number of examples and samples in a batch; cached features depend on it."""
 
 
 @attrs.frozen
 class Measurement:
     """A value with its standard error and its protocol.
 
-    The standard error is that of the evaluation of one trained model: by how much other samples
-    (metrics of samples; the reference stays) or other examples and noise (bits/dim) change the
-    value. ``replicates`` are equally weighted parts of the evaluation whose mean is the value, in
-    an order that is the same for all models: one for each sample seed, or for each group of
-    examples. A comparison pairs models by them.
+    The standard error is that of the evaluation of one trained model: over other samples (metrics
+    of samples, with a fixed reference) or other examples and noise (bits/dim). ``replicates`` are
+    equally weighted parts of the evaluation whose mean is the value, one for each sample seed or
+    group of examples, in the same order for all models. A comparison pairs models by them.
     """
 
     value: float
     standard_error: float | None = None
-    better: Literal["lower", "higher"] | None = None  # None: neither is
-    floor: float | None = None  # what real data gets: the test split in the samples' place
+    better: Literal["lower", "higher"] | None = None  # None: neither
+    floor: float | None = None  # value for real data: the test split instead of samples
     of: Mapping[str, Any] = attrs.Factory(dict)  # protocol: feature network, reference split, ...
     uniform_baseline: float | None = None  # value of a model that predicts the uniform distribution
-    heading: str = ""  # its title, features and number of samples; the evaluation says it
+    heading: str = ""  # title, features and number of samples; set by the evaluation
     replicates: Sequence[float] = ()
 
     def record(self) -> dict[str, Any]:
-        """The same as JSON data."""
+        """As JSON data."""
         vacuous = is_vacuous(self.value, self.better, self.uniform_baseline)
         plain = attrs.asdict(self, recurse=False)
         lists = {"of": dict(self.of), "replicates": list(self.replicates)}
@@ -73,36 +72,36 @@ class Measurement:
 class Display:
     """How tables show a measurement."""
 
-    title: str  # for people
+    title: str
     shown: Literal["always", "report", "detail"] = "always"
-    """In every table, not in a terminal's (it is narrow), or only in the full list."""
-    ranked: bool = True  # is the best of several models marked?
+    """In every table, in reports but not in terminals, or only in the full list."""
+    ranked: bool = True  # whether the best of several models is marked
 
     def record(self) -> dict[str, Any]:
-        """The same as JSON data."""
+        """As JSON data."""
         return attrs.asdict(self)
 
 
 @attrs.define(eq=False)
 class Subject:
-    """What is evaluated, and what metrics may share while they look at it."""
+    """The model and data of an evaluation, and a cache that metrics share."""
 
     data: Dataset
     model: Diffusion | None = None  # in evaluation mode; None: samples from elsewhere
     seed: int = 0
-    batch_size: int = EVALUATION_BATCH  # how much to look at at once
+    batch_size: int = EVALUATION_BATCH  # examples per batch
     device: torch.device | str = "cpu"
-    part: tuple[int, int] = (0, 1)  # rank, ranks: the whole is shared out among so many
+    part: tuple[int, int] = (0, 1)  # rank, number of ranks
     _shared: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
 
     def with_seed(self, seed: int) -> Subject:
-        """The same subject with another seed; what metrics share stays shared."""
+        """Return the subject with another seed and the same cache."""
         other = copy(self)
         other.seed = seed
         return other
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
-        """What ``make`` makes, made once for all metrics that ask with this key."""
+        """Return the result of ``make``, computed once per key for all metrics."""
         if key not in self._shared:
             self._shared[key] = make()
         found: _T = self._shared[key]
@@ -110,72 +109,68 @@ class Subject:
 
 
 class Metric(ABC):
-    """Sees a subject, then integer samples in batches, then says its measurements."""
+    """Computes measurements from a subject and batches of integer samples."""
 
     uses_samples: ClassVar[bool] = True
     usual: ClassVar[int | None] = None
-    """Its place among the metrics of an evaluation that names none; None: it is asked for by name.
-    Of this class alone: what derives from it is not usual because of that."""
+    """Position among the default metrics; None: used only if named. Not inherited."""
     display: ClassVar[Mapping[str, Display]] = {}
-    """Measurement name -> how it is shown; others always, under their own name."""
+    """Measurement name -> how it is shown. Default: always, under its name."""
 
     def suits(self, data: DataSpec) -> bool:
         """Whether an evaluation that names no metrics uses this one for such data."""
         return True
 
     def prepare(self, subject: Subject) -> None:  # noqa: B027  # most need nothing
-        """Look at what will be evaluated; raise an ElbowroomError if it cannot be."""
+        """Prepare for a subject; raise an ElbowroomError if it cannot be evaluated."""
 
     def update(self, samples: Tensor, labels: Tensor | None) -> None:  # noqa: B027  # may do nothing
-        """One batch of integers [B, *shape] and the labels [B] they were drawn for."""
+        """Add a batch of integers [B, *shape] and their labels [B]."""
 
     def skip(self, count: int) -> None:  # noqa: B027  # most do not number samples
-        """The next ``count`` samples are shown to the copy of another rank."""
+        """Skip ``count`` samples, which another rank's copy gets."""
 
     def state(self) -> Mapping[str, Tensor] | None:
-        """What was seen, as tensors on the CPU; None: it cannot be merged with others'."""
+        """Return the state as tensors on the CPU; None: it cannot be merged."""
         return None
 
     def merge(self, states: Sequence[Mapping[str, Tensor]]) -> None:  # noqa: B027  # see state
-        """Take the states of all ranks, in their order (one's own too), as what was seen.
-
-        One that has no state is never asked to.
-        """
+        """Replace the state by the merged states of all ranks, in order. See ``state``."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse a class of which several ranks would say what one of them saw."""
+        """Raise for a class with ``state`` but without ``merge``."""
         super().__init_subclass__(**options)
         if cls.state is not Metric.state and cls.merge is Metric.merge:
             raise TypeError(
-                f"{cls.__name__} has a state and no merge: define merge(states), which takes the "
-                "states of all ranks as what was seen, or no state, and one rank sees all samples"
+                f"{cls.__name__} defines state but not merge. Define merge(states), or remove "
+                "state: one rank then gets all samples."
             )
 
     @property
     def merges(self) -> bool:
-        """Can the states of copies be merged?"""
+        """Whether states can be merged."""
         return type(self).state is not Metric.state
 
     @abstractmethod
     def compute(self) -> Mapping[str, Measurement | float]:
-        """Measurement name -> measurement; a plain number is one of which nothing more is known."""
+        """Return measurements by name; a number is a Measurement without further fields."""
 
     def details(self) -> Any:
-        """JSON data to be kept beside the measurements, where they are not all there is to say."""
+        """Return JSON data to store with the measurements, or None."""
         return None
 
 
 def is_vacuous(value: float | None, better: str | None, uniform_baseline: float | None) -> bool:
-    """Is a measurement worse than the uniform baseline?"""
+    """Return whether a measurement is worse than the uniform baseline."""
     if value is None or better is None or uniform_baseline is None:
         return False
     return value > uniform_baseline if better == "lower" else value < uniform_baseline
 
 
 def heading(title: str, of: Mapping[str, Any]) -> str:
-    """What a table calls a measurement: ``FID train, digits classifier 98 %, 1000 samples``."""
+    """Heading of a table column: ``FID train, digits classifier 98 %, 1000 samples``."""
     features, accuracy, samples = map(of.get, ("features", "features_test_accuracy", "samples"))
-    if accuracy is not None:  # it knows one data set, and how well
+    if accuracy is not None:  # a classifier trained on the data
         features = f"{of.get('data', '')} {features} {100 * accuracy:.0f} %".strip()
     if samples is not None:
         short = samples < 10_000 or samples % 1000
@@ -186,5 +181,5 @@ def heading(title: str, of: Mapping[str, Any]) -> str:
 
 
 def as_measurement(value: Measurement | float) -> Measurement:
-    """A measurement, whatever form it was said in."""
+    """Convert a number to a Measurement."""
     return value if isinstance(value, Measurement) else Measurement(float(value))

@@ -1,4 +1,4 @@
-"""Checks of what a metric computes."""
+"""Checks of the results of a metric."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from torch import Tensor
 from .metric import Measurement
 
 
-def check_measurements(metric: object, said: Any) -> Mapping[str, Measurement | float]:
-    """What a metric said: names, and a number or a Measurement for each."""
-    asked = ComponentCheck("metric", metric)
-    asked.ensure(
-        isinstance(said, Mapping),
-        f"computed {describe_type(said)}, not a mapping of names to measurements",
+def check_measurements(metric: object, results: Any) -> Mapping[str, Measurement | float]:
+    """Return the results if they map names to numbers or Measurements; raise otherwise."""
+    check = ComponentCheck("metric", metric)
+    check.ensure(
+        isinstance(results, Mapping),
+        f"computed {describe_type(results)}, not a mapping of names to measurements",
     )
-    for name, value in said.items():
-        asked.ensure(isinstance(name, str), f"named a measurement {name!r}, which is no text")
+    for name, value in results.items():
+        check.ensure(isinstance(name, str), f"named a measurement {name!r}, which is not a string")
         measurement = value if isinstance(value, Measurement) else Measurement(value)
         parts = {"": measurement.value, "'s standard error": measurement.standard_error}
         for of, part in {**parts, "'s floor": measurement.floor}.items():
             right = _is_number(part) or (part is None and of)
-            asked.ensure(bool(right), f"said {describe_type(part)} for {name}{of}, not a number")
-    return dict(said)
+            check.ensure(
+                bool(right), f"returned {describe_type(part)} for {name}{of}, not a number"
+            )
+    return dict(results)
 
 
 @contextmanager
-def untouched(metric: object, samples: Tensor) -> Iterator[None]:
-    """A metric may not change the samples that the next one sees."""
+def samples_unchanged(metric: object, samples: Tensor) -> Iterator[None]:
+    """Raise if a metric changes the samples in place."""
     with ComponentCheck("metric", metric).unchanged(samples=samples):
         yield
 

@@ -1,7 +1,4 @@
-"""How a model is evaluated, and by which metrics.
-
-Which metrics there are is the plugins' affair, and which of them are usual is theirs to say.
-"""
+"""The protocol of an evaluation: metrics, number of samples, seeds."""
 
 from __future__ import annotations
 
@@ -26,13 +23,13 @@ from .metric import Metric
 
 @attrs.frozen(kw_only=True)
 class EvaluationProtocol:
-    """How a model is evaluated: two measurements are comparable where this agrees."""
+    """Options of an evaluation. Measurements with the same protocol are comparable."""
 
-    metrics: tuple[Any, ...] = attrs.field(  # names or mappings; none: the usual ones
+    metrics: tuple[Any, ...] = attrs.field(  # names or mappings; empty: the default metrics
         default=(), validator=lambda _, __, value: _check_metrics(value)
     )
     features: str | None = None  # feature network of all metrics that use one
-    reference: str | None = None  # file that metrics compare with which can, in place of the data
+    reference: str | None = None  # .npz that metrics compare with instead of the data
     samples: int = attrs.field(
         default=1000, validator=lambda _, __, value: check_integer("samples", value, 2)
     )
@@ -42,7 +39,7 @@ class EvaluationProtocol:
     sample_seeds: int = attrs.field(
         default=1, validator=lambda _, __, value: check_integer("sample_seeds", value, 1)
     )
-    """Sets of samples, drawn with ``seed``, ``seed + 1``, ...; metrics of samples are averaged."""
+    """Number of sample sets, with ``seed``, ``seed + 1``, ...; their metrics are averaged."""
     checkpoint: str = "best"  # or "last", or a step
     precision: Precision = attrs.field(
         default="float32", validator=lambda _, __, value: check_precision(value)
@@ -54,27 +51,27 @@ class EvaluationProtocol:
         return range(self.seed, self.seed + self.sample_seeds)
 
     def record(self) -> dict[str, Any]:
-        """The same as JSON data."""
+        """As JSON data."""
         return {**attrs.asdict(self), "metrics": list(self.metrics)}
 
     def build(self) -> dict[str, Metric]:
-        """The metrics by name; the second of a name, which measures otherwise, is ``name 2``."""
+        """Build the metrics by name; a second one of the same name is ``name 2``."""
         built: dict[str, Metric] = {}
         specs: list[ComponentSpec] = []
         for given in self.metrics or usual_metrics():
             spec = self._spec(given)
             metric: Metric = spec.build()
             same = [one for one in specs if one.name == spec.name]
-            if same and (spec in same or metric.display):  # they would say the same measurements
+            if same and (spec in same or metric.display):  # they would have the same measurements
                 raise ElbowroomError(f"metric {spec.name} is named twice")
             built[f"{spec.name} {len(same) + 1}" if same else spec.name] = metric
             specs.append(spec)
         if self.reference is not None and not any("reference" in spec.options for spec in specs):
-            raise ElbowroomError("--reference: no metric that was named compares with a file")
+            raise ElbowroomError("--reference: none of the metrics compares with a file")
         return built
 
     def _spec(self, given: Any) -> ComponentSpec:
-        """A metric with the common feature network and reference, where it takes them."""
+        """The spec of a metric, with the common feature network and reference if it takes them."""
         wanted = parse_spec(given) if isinstance(given, str) else given
         spec = named_component("metric", wanted, path="--metric")
         if spec.component is None or spec.instance is not None:
@@ -91,9 +88,9 @@ def _check_metrics(given: Any) -> None:
 
 
 def usual_metrics() -> list[str]:
-    """What is measured where nothing is named; those that do not fit the data are left out."""
+    """Names of the default metrics, in order."""
     places = {}
     for name, component in installed().components("metric").items():
-        with suppress(PluginError):  # one that cannot be loaded: ``elbowroom plugins`` says why
+        with suppress(PluginError):  # reported by ``elbowroom plugins``
             places[name] = vars(component.load()).get("usual")
     return sorted((n for n, at in places.items() if at is not None), key=lambda n: places[n])

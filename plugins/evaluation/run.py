@@ -1,13 +1,12 @@
-"""Measuring a run: its measurements and two pictures, written beside it.
+"""Evaluate a run and write the measurements.
 
 RUN/evaluation/
-  figures.json     every measurement, its protocol, what real data gets, what was left out or failed
-                   and why
-  details/         what a metric found beside its measurements, a file each; an evaluation without
-                   the metric leaves it there
-  samples.png      samples with every class in turn, the first that ``sample`` draws
-  reverse.png      their way from noise to data, frames beside each other
-  shards/          while it is under way: the samples so far, for a killed evaluation to go on
+  figures.json     measurements with their protocol and values of real data; metrics that were
+                   skipped or failed, and why
+  details/         further results of metrics, a file each
+  samples.png      the first samples that ``sample`` draws
+  reverse.png      their reverse process, frames side by side
+  shards/          samples of an unfinished evaluation, which is resumed from them
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from .metric import EVALUATION_BATCH
 from .protocol import EvaluationProtocol
 from .shards import Shards
 
-_TEXTS = 8  # samples that are text, for people
+_TEXTS = 8  # text samples in the record
 FORMAT = 2  # 1: samples had every class equally often
 
 
 @attrs.frozen(eq=False)
 class EvaluationReport:
-    """What ``evaluate`` found of a run and where everything went."""
+    """Measurements of a run and their folder."""
 
     folder: Path
     record: Mapping[str, Any]  # figures.json
@@ -58,13 +57,13 @@ class EvaluationReport:
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """Metric -> what went wrong in it."""
+        """Metric -> error."""
         found: Mapping[str, str] = self.record["failed"]
         return found
 
 
 def evaluation_folder(run: str | PathLike[str], overrides: Iterable[str] = ()) -> Path:
-    """Where the evaluation of a run goes; each set of overrides has a folder of its own."""
+    """Return the folder of an evaluation; each set of overrides has its own."""
     words = sorted(overrides)
     tail = f"-{hashlib.sha256(json.dumps(words).encode()).hexdigest()[:8]}" if words else ""
     return Path(run) / f"evaluation{tail}"
@@ -82,15 +81,18 @@ def evaluate_run(
     keep_samples: bool = False,
     progress: Progress = lambda *_: None,
 ) -> EvaluationReport:
-    """Evaluate the averaged weights of a run and write down what was found.
+    """Evaluate the averaged weights of a run and write the results.
 
-    Under ``torchrun`` every rank calls this; the first writes, and all are told. One that is killed
-    goes on with the samples it had drawn, which are kept until it is whole (``keep_samples``: also
-    then).
+    Under ``torchrun`` every rank calls this; the first rank writes, and all return the report. A
+    killed evaluation resumes with the samples already drawn, which are deleted in the end unless
+    ``keep_samples`` is set.
     """
     protocol = protocol or EvaluationProtocol()
     folder = Path(out) if out is not None else evaluation_folder(run, overrides)
-    with trusting(trust), process_group(device, LONG) as ranks:  # also for a guide's run
+    with (
+        trusting(trust),
+        process_group(device, LONG) as ranks,
+    ):  # also for the run of a guidance network
         loaded = load_run(run, overrides, protocol.checkpoint, device=ranks.device)
         config = loaded.parts.config
         data = build_parts(config).dataset()
@@ -101,8 +103,8 @@ def evaluate_run(
         of |= {} if config.data is None else {"data": config.data.name}
         about = {"overrides": list(overrides), "config": to_plain(config)}
         about["made_from"] = _made_from(loaded.model)
-        asked = {"config": about["config"], "precision": protocol.precision}
-        shards = Shards(folder / "shards", asked)
+        depends = {"config": about["config"], "precision": protocol.precision}
+        shards = Shards(folder / "shards", depends)
         found = evaluate(
             loaded.model,
             data,
@@ -121,10 +123,7 @@ def evaluate_run(
 
 
 def _made_from(model: Diffusion) -> dict[str, str]:
-    """The files that samples depend on, as they are before any is drawn.
-
-    One that is missing matters only where samples are drawn, and drawing says so.
-    """
+    """Digests of the files that samples depend on; a missing file is reported when sampling."""
     try:
         return {} if model.sampler is None else dict(model.sampler.grid.made_from())
     except ElbowroomError:
@@ -139,7 +138,7 @@ def _written(
     about: Mapping[str, Any],
     progress: Progress,
 ) -> dict[str, Any]:
-    """Write figures.json, details and the pictures; the record that was written."""
+    """Write figures.json, details and images; return the record."""
     model = loaded.model
     of = {
         "format": FORMAT,
@@ -161,9 +160,9 @@ def _written(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if found.calls_mean is not None and has_picture(model.process.data.shape):
-            progress("drawing pictures", 0, 1)
+            progress("drawing images", 0, 1)
             with model_on(model, precision=protocol.precision):
-                record["reverse"] = _draw_pictures(model, protocol.seed, folder)
+                record["reverse"] = _draw_images(model, protocol.seed, folder)
         if model.sampler is not None and model.process.data.tokens is not None:
             progress("drawing texts", 0, 1)
             with model_on(model, precision=protocol.precision):
@@ -177,18 +176,18 @@ def _written(
 
 
 def _check_form(data: Dataset, run: Loaded) -> None:
-    """Refuse data that the model was not made for, before every metric stumbles over it."""
+    """Raise if the data does not have the shape the model was trained on."""
     made_for = run.model.process.data
     if not data.spec.fits(made_for):
         raise ElbowroomError(
-            f"data: examples have the shape {data.spec.shape} and {data.spec.levels} levels, and "
+            f"data: examples have the shape {data.spec.shape} and {data.spec.levels} levels, but "
             f"{run.checkpoint.path} was trained on {made_for.shape} and {made_for.levels}, or on "
             "other tokens"
         )
 
 
-def _draw_pictures(model: Diffusion, seed: int, folder: Path) -> dict[str, Any]:
-    """A few samples with every class in turn, and their way: the first that ``sample`` draws."""
+def _draw_images(model: Diffusion, seed: int, folder: Path) -> dict[str, Any]:
+    """Draw the first samples that ``sample`` draws, and their reverse process."""
     filmstrip = Filmstrip(model.process)
     for _ in draw(
         model,
@@ -209,24 +208,24 @@ def _draw_pictures(model: Diffusion, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def read_evaluation(folder: str | PathLike[str]) -> dict[str, Any] | None:
-    """What was written in an evaluation's folder; None where there is nothing whole."""
+    """Read the record of an evaluation folder; None if there is none or it is incomplete."""
     try:
         record = read_json(Path(folder) / "figures.json")
     except JSONFileError:
         return None
-    return record if isinstance(record, dict) and _is_whole(record) else None
+    return record if isinstance(record, dict) and _is_complete(record) else None
 
 
-def _is_whole(record: Mapping[str, Any]) -> bool:
-    """Has it what every evaluation has?"""
+def _is_complete(record: Mapping[str, Any]) -> bool:
+    """Return whether a record has all required fields."""
     names = ("figures", "skipped", "failed", "protocol", "seconds")
     maps: list[Any] = [record.get(name) for name in names]
     return (
         record.get("format") == FORMAT
         and is_count(record.get("step"))
         and all(isinstance(one, dict) for one in maps)
-        and all(isinstance(one, dict) and one.keys() >= _MEASUREMENT for one in maps[0].values())
+        and all(isinstance(one, dict) and one.keys() >= _REQUIRED for one in maps[0].values())
     )
 
 
-_MEASUREMENT = {"value", "standard_error", "better", "floor", "of"}
+_REQUIRED = {"value", "standard_error", "better", "floor", "of"}

@@ -1,9 +1,9 @@
-"""Samples of an evaluation that is under way, kept so that a killed one goes on where it was.
+"""Samples of an unfinished evaluation, stored so that it can be resumed.
 
-    EVALUATION/shards/000000250.safetensors     the chunk that begins with sample number 250
+    EVALUATION/shards/000000250.safetensors     the chunk that starts at sample number 250
 
-A shard says what it is of (weights, config, seed, labels, chunks, precision, versions) and has the
-sha256 of that and of its tensors. One that is damaged, or of anything else, is drawn again.
+A shard contains a key (sha256 of weights, config, seed, labels, chunks, precision and versions) and
+the sha256 of key and tensors. A damaged shard, or one with another key, is drawn again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from .feature_network import weights_digest
 
 @attrs.frozen
 class Shards:
-    """The chunks of an evaluation that were drawn already."""
+    """Stored chunks of samples."""
 
     folder: Path
-    of: Mapping[str, Any]  # what else the samples depend on: config, precision
+    of: Mapping[str, Any]  # further dependencies of the samples: config, precision
     key: str = ""  # sha256 of everything the samples are a function of
 
     def of_seed(self, seed: int) -> Shards:
-        """The chunks that are drawn with another sample seed."""
+        """Return the shards of another sample seed."""
         return attrs.evolve(self, folder=self.folder / f"seed-{seed}")
 
     def keyed(
@@ -62,17 +62,17 @@ class Shards:
         """Return the chunk that starts at a number, if it is intact and has this key."""
         try:
             with safe_open(self._path(first), framework="pt") as file:
-                said = file.metadata() or {}
-                if said.get("key") != self.key:
+                metadata = file.metadata() or {}
+                if metadata.get("key") != self.key:
                     return None
                 found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no dict
-            same = said.get("sha256") == _digest(self.key, found)
+            same = metadata.get("sha256") == _digest(self.key, found)
             return from_tensors(found) if same and int(found["first"]) == first else None
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError):
             return None
 
     def write(self, chunk: Samples) -> None:
-        """Keep a chunk, if there is room: without it only a resume takes longer."""
+        """Store a chunk. Errors of the disk are ignored: the chunk would be drawn again."""
         tensors = {name: tensor.contiguous() for name, tensor in to_tensors(chunk).items()}
         content = save(tensors, {"key": self.key, "sha256": _digest(self.key, tensors)})
         with suppress(OSError):
@@ -80,7 +80,7 @@ class Shards:
             replace_file(self._path(chunk.first), content)
 
     def clear(self) -> None:
-        """The evaluation is whole: its samples are no longer needed."""
+        """Delete all chunks."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _path(self, first: int) -> Path:

@@ -9,11 +9,11 @@ _HERE = "elbowroom.plugins.export"
 
 @hookimpl
 def kinds() -> list[Kind]:
-    """Formats of other libraries."""
+    """Exporters."""
     return [Kind("exporter", "exporters", f"{_HERE}.exporter:Exporter", "Export formats")]
 
 
 @hookimpl
 def commands() -> dict[str, str]:
-    """Export a run."""
+    """The command ``export``."""
     return {"export": f"{_HERE}.command:export"}

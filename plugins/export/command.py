@@ -1,4 +1,4 @@
-"""``elbowroom export``: a run in a form that another library loads."""
+"""``elbowroom export``: write a run in the format of another library."""
 
 from __future__ import annotations
 
@@ -82,5 +82,5 @@ def _only_exporter() -> str:
 
     names = list(installed().components("exporter"))
     if len(names) != 1:
-        raise ConfigError(f"--to: name an exporter; there are {', '.join(names) or 'none'}")
+        raise ConfigError(f"--to: missing. Exporters: {', '.join(names) or 'none'}")
     return names[0]

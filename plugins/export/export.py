@@ -1,4 +1,4 @@
-"""Exporting a run: what an exporter writes is there whole or not at all."""
+"""Export a run."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def export_run(
     checkpoint: str | int = "best",
     trust: bool = False,
 ) -> Path:
-    """Write a run with its averaged weights as ``to`` says; answers the new folder.
+    """Write a run with its averaged weights in the format ``to``; return the new folder.
 
-    Code that the run names, and that no override names, is executed only with ``trust``.
+    Code that the run's config refers to is executed only with ``trust``.
     """
     from safetensors import SafetensorError
 
     exporter: Exporter = named_component("exporter", to, path="--to").build()
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ElbowroomError(f"{folder} exists already and is not empty: choose another folder")
+        raise ElbowroomError(f"{folder} is not empty. Choose another folder.")
     loaded = load_run(run, overrides, checkpoint, device="cpu", trust=trust)
     with trusting(trust):
         config = loaded.folder.config(overrides)
@@ -40,8 +40,8 @@ def export_run(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder) as aside:
             exporter.write(loaded, config, aside)
-            apply_default_mode(aside)  # safetensors' own are for their owner alone
-    except (OSError, SafetensorError) as error:  # what a full disk is called by whom
+            apply_default_mode(aside)  # safetensors creates files with mode 600
+    except (OSError, SafetensorError) as error:  # both report a full disk
         words = getattr(error, "strerror", None) or error
         raise ElbowroomError(f"cannot write {folder}: {words}") from error
     return folder

@@ -1,7 +1,6 @@
-"""Exporters: a run in a form that another library loads.
+"""Exporters: write a run in the format of another library.
 
-An exporter writes into an empty folder; what it writes is there whole or not at all. Which formats
-there are is the plugins' affair.
+An exporter writes into an empty temporary folder, which is renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -25,5 +24,5 @@ class Exporter(ABC):
         """Write the model of ``run``, whose config is ``config``, into the empty ``folder``."""
 
     def push(self, folder: Path, repo: str) -> str:
-        """Publish the folder that was written as ``repo``; answers the name it is loaded by."""
-        raise ElbowroomError(f"--push: {type(self).__name__} writes folders and publishes none")
+        """Upload the folder as ``repo``; return the name it is loaded by."""
+        raise ElbowroomError(f"--push: {type(self).__name__} cannot upload")

@@ -1,4 +1,4 @@
-"""Launchers: where the points of a comparison run."""
+"""Launchers: run the jobs of a comparison."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _HERE = "elbowroom.plugins.launchers"
 
 @hookimpl
 def kinds() -> list[Kind]:
-    """Where jobs run."""
+    """Launchers."""
     return [Kind("launcher", "launchers", f"{_HERE}.launcher:Launcher", "Job launchers")]
 
 
 @hookimpl
 def launchers() -> Mapping[str, str]:
-    """Name -> class, imported when a comparison uses it."""
+    """``local`` is the default."""
     return {"local": f"{_HERE}.local:Local"}

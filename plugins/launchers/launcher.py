@@ -1,9 +1,8 @@
-"""Launchers: where the points of a comparison run.
+"""Launchers: run the jobs of a comparison.
 
-A :class:`Job` is a command for a Python interpreter with elbowroom in it: ``python *command``. It
-reads and writes the comparison's folder and nothing else, so a launcher needs only a place where
-that folder is to be seen under the same path. What a job did is found in the folder; a launcher
-tells merely that it ended.
+A :class:`Job` is a command for a Python interpreter that has elbowroom: ``python *command``. It
+reads and writes only the comparison's folder, which must have the same path where the job runs.
+Results are read from the folder; a launcher only reports that a job ended.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from pathlib import Path
 import attrs
 
 ENDS_WITH_INPUT = "ELBOWROOM_ENDS_WITH_INPUT"
-"""Environment variable of a job that shall stop politely when its standard input ends: a launcher
-that holds the other end thereby leaves no orphans, however it dies."""
+"""Environment variable of a job that stops, as on SIGTERM, when its standard input is closed: if
+the launcher that holds the other end dies, no job is left running."""
 
 
 @attrs.frozen
@@ -24,26 +23,26 @@ class Job:
     """One command to run."""
 
     name: str
-    command: tuple[str, ...]  # what follows ``python``
-    output: Path  # where what it prints goes
+    command: tuple[str, ...]  # arguments of ``python``
+    output: Path  # file for its standard output and error
 
 
 @attrs.frozen
 class Ended:
-    """A job that is over."""
+    """A job that has ended."""
 
     name: str
-    code: int  # 0: well; negative: killed by that signal
+    code: int  # exit code; negative: killed by that signal
 
 
 class Launcher(ABC):
-    """Runs jobs, a few at a time."""
+    """Runs jobs, several at a time."""
 
     @abstractmethod
     def run(self, jobs: Sequence[Job], at_once: int) -> Iterator[Ended | None]:
-        """Run every job, at most ``at_once`` together, and tell each as it ends.
+        """Run every job, at most ``at_once`` at a time, and yield each as it ends.
 
-        While nothing ends, yield None about twice a second: the caller shows progress then. When
-        the iterator is closed, send SIGTERM (or its like) to the jobs that run, and wait for them:
-        a run saves itself. When that wait is interrupted, kill them.
+        While no job ends, yield None about twice a second, so that the caller can show progress.
+        When the iterator is closed, send SIGTERM (or the like) to the running jobs and wait for
+        them, as runs then save a checkpoint. If the wait is interrupted, kill them.
         """

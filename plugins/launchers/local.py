@@ -1,4 +1,4 @@
-"""``local``: each point a process on this machine."""
+"""``local``: a process on this machine for each job."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import attrs
 
 from .launcher import ENDS_WITH_INPUT, Ended, Job, Launcher
 
-_TICK = 0.1  # seconds between looks
-_BEAT = 5  # looks between signs of life
+_POLL = 0.1  # seconds
+_YIELD = 5  # polls between two yields of None
 
 
 @attrs.frozen
 class Local(Launcher):
-    """Processes on this machine, which share its cores evenly unless ``threads`` says how many."""
+    """Processes on this machine; each has ``threads`` threads, by default an equal share."""
 
     threads: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
@@ -29,7 +29,7 @@ class Local(Launcher):
     def run(self, jobs: Sequence[Job], at_once: int) -> Iterator[Ended | None]:
         waiting = deque(jobs)
         running: dict[str, subprocess.Popen[bytes]] = {}
-        looks = 0
+        polls = 0
         try:
             while waiting or running:
                 while waiting and len(running) < at_once:
@@ -39,10 +39,10 @@ class Local(Launcher):
                     if process.poll() is not None:
                         del running[name]
                         yield Ended(name, process.returncode)
-                if looks % _BEAT == 0:
+                if polls % _YIELD == 0:
                     yield None
-                looks += 1
-                time.sleep(_TICK)
+                polls += 1
+                time.sleep(_POLL)
         finally:
             _stop(list(running.values()))
 
@@ -51,13 +51,13 @@ class Local(Launcher):
         environment = {"OMP_NUM_THREADS": str(threads), **os.environ, ENDS_WITH_INPUT: "1"}
         job.output.parent.mkdir(parents=True, exist_ok=True)
         with job.output.open("wb") as output:
-            return subprocess.Popen(  # noqa: S603  # our own interpreter and command
+            return subprocess.Popen(  # noqa: S603  # this interpreter and a fixed command
                 [sys.executable, *job.command],
-                stdin=subprocess.PIPE,  # never written to: its end tells the job that we are gone
+                stdin=subprocess.PIPE,  # never written to: closed when this process ends
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=environment,
-                start_new_session=True,  # Ctrl-C is ours to hear; jobs are asked to stop by us
+                start_new_session=True,  # Ctrl-C reaches this process only, which stops the jobs
             )
 
 

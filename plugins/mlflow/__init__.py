@@ -1,7 +1,7 @@
-"""MLflow: what a run logs, in the store that ``MLFLOW_TRACKING_URI`` names.
+"""MLflow: logs runs to the store in ``MLFLOW_TRACKING_URI``.
 
-Without that variable nothing is imported and nothing is written. The experiment is that of
-``MLFLOW_EXPERIMENT_NAME``, or ``elbowroom``.
+Without that variable nothing is imported or written. The experiment is that in
+``MLFLOW_EXPERIMENT_NAME``, by default ``elbowroom``.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from elbowroom import RunEvent
 
 
-def is_asked_for() -> bool:
-    """Does the environment name a store?"""
+def is_enabled() -> bool:
+    """Return whether the environment names a store."""
     return bool(os.environ.get("MLFLOW_TRACKING_URI"))
 
 
 @hookimpl
 def run_started(event: RunEvent) -> None:
-    """Begin a run, or go on with it."""
-    if is_asked_for():
+    """Start a run, or resume it."""
+    if is_enabled():
         from .tracking import start
 
         start(event)
@@ -31,26 +31,20 @@ def run_started(event: RunEvent) -> None:
 
 @hookimpl
 def step_logged(event: RunEvent) -> None:
-    """Scalars, and the loss by level."""
-    if is_asked_for():
+    """Log scalars, the loss by level and images."""
+    if is_enabled():
         from .tracking import write
 
         write(event)
 
 
-@hookimpl
-def evaluated(event: RunEvent) -> None:
-    """Measurements and pictures of an evaluation."""
-    if is_asked_for():
-        from .tracking import write
-
-        write(event)
+evaluated = step_logged
 
 
 @hookimpl
 def run_ended(event: RunEvent) -> str | None:
-    """Finish the run, and say where it is."""
-    if not is_asked_for():
+    """Finish the run and return its id."""
+    if not is_enabled():
         return None
     from .tracking import end
 

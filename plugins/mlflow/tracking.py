@@ -1,12 +1,12 @@
-"""Run events as a run of MLflow.
+"""Logs run events to MLflow.
 
     train/loss, validation/bits_per_dim, ...   metrics by step
     process.name, train.steps, ...             parameters: every value of the config
-    samples                                    pictures by step
+    samples                                    images by step
     curves/elbo_by_level.json                  (x, y) of the last logging step, over lambda
 
-Its client is asked directly: no global state of MLflow's is touched, so a script that uses MLflow
-itself keeps its own run. The run's identity is kept in ``RUN/mlflow-run-id``.
+Only the client is used: MLflow's global state, e.g. the active run of a script, does not change.
+The run id is stored in ``RUN/mlflow-run-id``.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from elbowroom import ElbowroomError
 from elbowroom.files import replace_file
+from elbowroom.plugins.training.observers import flatten, tag
 
 if TYPE_CHECKING:
     from elbowroom import RunEvent
 
 _EXPERIMENT = "elbowroom"
-_AT_ONCE = 100  # parameters a store takes in one request
+_BATCH = 100  # parameters per request
 
 
 @attrs.define(eq=False)
@@ -36,21 +37,21 @@ class _Run:
     curves: dict[str, list[list[float]]] = attrs.Factory(dict)  # of the last logging step
 
 
-_open: dict[Path, _Run] = {}  # one for each run in this process
+_open: dict[Path, _Run] = {}  # by run folder
 
 
 def start(event: RunEvent) -> None:
-    """Begin the run that this folder has had before, or a new one; named as the folder."""
+    """Start a run named like the folder, or resume the folder's run."""
     client = library().MlflowClient()
-    kept = event.folder / "mlflow-run-id"
-    if kept.is_file():
-        run = _Run(client, kept.read_text("utf-8").strip())
+    id_file = event.folder / "mlflow-run-id"
+    if id_file.is_file():
+        run = _Run(client, id_file.read_text("utf-8").strip())
         client.update_run(run.id, status="RUNNING")
     else:
         name = event.folder.resolve().name
         run = _Run(client, client.create_run(_experiment(client), run_name=name).info.run_id)
-        replace_file(kept, f"{run.id}\n".encode())
-        _write_choices(run, event.config)
+        replace_file(id_file, f"{run.id}\n".encode())
+        _write_config(run, event.config)
     _open[event.folder] = run
 
 
@@ -61,32 +62,31 @@ def _experiment(client: Any) -> str:
     return made
 
 
-def _write_choices(run: _Run, config: Mapping[str, Any]) -> None:
-    """Every value of the config; MLflow lets none be changed later."""
+def _write_config(run: _Run, config: Mapping[str, Any]) -> None:
+    """Log the config, which MLflow does not allow to change later."""
     param = library().entities.Param
-    choices = [param(allowed(key), str(value)) for key, value in flat(config)]
-    for first in range(0, len(choices), _AT_ONCE):
-        run.client.log_batch(run.id, params=choices[first : first + _AT_ONCE])
+    params = [param(allowed(key), str(value)) for key, value in flatten(config)]
+    for first in range(0, len(params), _BATCH):
+        run.client.log_batch(run.id, params=params[first : first + _BATCH])
 
 
 def write(event: RunEvent) -> None:
-    """Scalars, curves and pictures of one moment."""
+    """Log scalars and images; keep the curves for the end."""
     if (run := _open.get(event.folder)) is None:
         return
     metric, now = library().entities.Metric, int(time.time() * 1000)
-    told = [
-        metric(allowed(name if "/" in name else f"train/{name}"), value, now, event.step)
-        for name, value in event.scalars.items()
+    metrics = [
+        metric(allowed(tag(name)), value, now, event.step) for name, value in event.scalars.items()
     ]
-    run.client.log_batch(run.id, metrics=told)
-    for name, picture in event.images.items():
-        shown = picture.cpu().numpy()
-        run.client.log_image(run.id, shown, key=allowed(name), step=event.step, synchronous=True)
+    run.client.log_batch(run.id, metrics=metrics)
+    for name, image in event.images.items():
+        array = image.cpu().numpy()
+        run.client.log_image(run.id, array, key=allowed(name), step=event.step, synchronous=True)
     run.curves |= {name: [x.tolist(), y.tolist()] for name, (x, y) in event.curves.items()}
 
 
 def end(event: RunEvent) -> str | None:
-    """The last curves, and how the run ended; where it can be looked at."""
+    """Log the last curves and the reason of the end; return the run id for the user."""
     if (run := _open.pop(event.folder, None)) is None:
         return None
     for name, (x, y) in run.curves.items():
@@ -100,27 +100,18 @@ _STATUS = {"finished": "FINISHED", "interrupted": "KILLED"}
 
 
 def allowed(name: str) -> str:
-    """A name that MLflow takes: other signs become underscores."""
+    """Replace characters that MLflow does not allow in names by underscores."""
     return re.sub(r"[^\w\-. /]", "_", name, flags=re.ASCII)
 
 
-def flat(config: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """``("train.steps", 1000)`` and so on."""
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value
-
-
 def library() -> Any:
-    """The package, or a sentence on how to get it."""
+    """Import mlflow; raise with instructions if it is missing."""
     try:
         import mlflow
         import mlflow.entities
     except ImportError as error:
         raise ElbowroomError(
-            "MLFLOW_TRACKING_URI is set, and mlflow cannot be imported: install elbowroom[mlflow], "
-            f"or unset it ({error})"
+            "MLFLOW_TRACKING_URI is set, but mlflow cannot be imported. Install elbowroom[mlflow], "
+            f"or unset it ({error})."
         ) from error
     return mlflow

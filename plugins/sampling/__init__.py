@@ -7,5 +7,5 @@ from elbowroom import hookimpl
 
 @hookimpl
 def commands() -> dict[str, str]:
-    """Draw samples of a run."""
+    """The command ``sample``."""
     return {"sample": "elbowroom.plugins.sampling.command:sample"}

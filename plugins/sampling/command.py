@@ -1,4 +1,4 @@
-"""``elbowroom sample``: pictures from a run."""
+"""``elbowroom sample``: draw samples from a run."""
 
 from __future__ import annotations
 
@@ -123,10 +123,10 @@ def sample(
     if "given" in used:
         show.print(f"completed  by {used['given']}", markup=False)
     for path, digest in used.get("made_from", {}).items():
-        show.print(f"grid from  {path} (sha256 {digest[:16]})", markup=False)
+        show.print(f"made from  {path} (sha256 {digest[:16]})", markup=False)
     for name, path in report.paths.items():
         show.print(f"{name:<10} {path}", markup=False)
     show.print(
-        f"{report.count} samples in {report.seconds:.1f} s, {report.calls_mean:.1f} network calls "
-        f"each on average, {report.calls_most} at most"
+        f"{report.count} samples in {report.seconds:.1f} s; network calls per sample: "
+        f"{report.calls_mean:.1f} on average, at most {report.calls_most}"
     )

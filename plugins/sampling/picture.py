@@ -1,7 +1,7 @@
-"""Pictures of samples: a grid as PNG, a path from noise to data as GIF.
+"""Images of samples: a grid as PNG, a trajectory from noise to data as GIF.
 
-Integers 0 .. levels-1 become grey or coloured pixels; what is not in that range is hidden and
-painted in one colour of its own. Pillow is imported where it is used.
+Integers 0 .. levels-1 become grey or coloured pixels; other values (masked) get one fixed colour.
+Pillow is imported where it is used.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from elbowroom.files import write_atomically
 if TYPE_CHECKING:
     from torch import Tensor
 
-_HIDDEN = (58, 66, 104)  # a colour no grey level has
-_BETWEEN = 24  # the grey between pictures
-_CAPTION = 13  # pixels a line of words is high
-_EACH, _REST = 80, 2000  # milliseconds of a frame, and of the last one
-_SMALLEST = 40  # pixels: smaller pictures are enlarged by a whole factor
+_MASKED = (58, 66, 104)  # not a grey
+_BORDER = 24  # grey
+_CAPTION = 13  # height in pixels
+_DURATION, _LAST_DURATION = 80, 2000  # milliseconds per frame
+_SMALLEST = 40  # pixels: smaller images are enlarged by an integer factor
 
 
 def has_picture(shape: tuple[int, ...]) -> bool:
-    """Can examples of this shape be shown? (H, W, 1) and (H, W, 3) can."""
+    """Return whether examples of this shape are images: (H, W, 1) or (H, W, 3)."""
     return len(shape) == 3 and shape[-1] in (1, 3)
 
 
 def pixels(x: Tensor, levels: int) -> Tensor:
-    """Integers [B, H, W, 1 or 3] as colours, uint8 [B, H, W, 3]."""
+    """Convert integers [B, H, W, 1 or 3] to uint8 RGB [B, H, W, 3]."""
     import torch
 
     if not has_picture(tuple(x.shape[1:])):
         raise ElbowroomError(
-            f"data of shape {tuple(x.shape[1:])} has no picture: (H, W, 1 or 3) has"
+            f"data of shape {tuple(x.shape[1:])} is not an image, which is (H, W, 1 or 3)"
         )
     x = check_finite(x.cpu())
-    hidden = (x < 0) | (x >= levels)
+    masked = (x < 0) | (x >= levels)
     grey = (x.clamp(0, levels - 1) * (255 / (levels - 1))).round()
-    grey = torch.where(hidden, 127.0, grey)  # one channel of a pixel may be hidden alone
+    grey = torch.where(masked, 127.0, grey)  # a single channel may be masked
     painted = torch.where(
-        hidden.all(-1, keepdim=True), torch.tensor(_HIDDEN, dtype=grey.dtype), grey
+        masked.all(-1, keepdim=True), torch.tensor(_MASKED, dtype=grey.dtype), grey
     )
     return painted.to(torch.uint8)
 
@@ -57,14 +57,14 @@ def tiled(
 ) -> Tensor:
     """Images [B, H, W, 3] in one grid, by default nearly square, uint8.
 
-    Small images are enlarged by a whole factor, also to make the grid ``least_width`` pixels wide.
-    ``captions`` [B] are below them, cut to their width.
+    Small images are enlarged by an integer factor, also to make the grid at least ``least_width``
+    pixels wide. ``captions`` [B] are shown below them, truncated to their width.
     """
     import torch
 
     count, height, width, _ = colours.shape
     if not count:
-        raise ValueError("no pictures to show")
+        raise ValueError("no images to show")
     columns = columns or math.ceil(math.sqrt(count * height / width))
     rows = -(-count // columns)
     factor = max(1, -(-_SMALLEST // min(height, width)), -(-least_width // (columns * width)))
@@ -74,7 +74,7 @@ def tiled(
         large = torch.cat([large, torch.stack(below)], dim=1)
     high, wide, gap = large.shape[1], width * factor, max(1, factor // 2)
     sheet = torch.full(
-        (rows * (high + gap) + gap, columns * (wide + gap) + gap, 3), _BETWEEN, dtype=torch.uint8
+        (rows * (high + gap) + gap, columns * (wide + gap) + gap, 3), _BORDER, dtype=torch.uint8
     )
     for k, picture in enumerate(large):
         top, left = gap + k // columns * (high + gap), gap + k % columns * (wide + gap)
@@ -83,13 +83,13 @@ def tiled(
 
 
 def _caption(words: str, width: int) -> Tensor:
-    """Words in light grey on the grey between pictures, uint8 [lines, width, 3]."""
+    """Render a caption, uint8 [lines, width, 3]."""
     import numpy as np
     import torch
     from PIL import Image, ImageDraw, ImageFont
 
     font = ImageFont.load_default()
-    strip = Image.new("RGB", (width, _CAPTION), (_BETWEEN,) * 3)
+    strip = Image.new("RGB", (width, _CAPTION), (_BORDER,) * 3)
     draw = ImageDraw.Draw(strip)
     shown = words = " ".join(words.split()) or "-"
     while len(shown) > 2 and draw.textlength(shown, font) > width:
@@ -109,18 +109,18 @@ def save_png(picture: Tensor, path: Path) -> Path:
     return path
 
 
-def save_gif(pictures: Sequence[Tensor], path: Path) -> Path:
-    """Write pictures, uint8 [H, W, 3], one after another; the last one rests before they repeat."""
+def save_gif(images: Sequence[Tensor], path: Path) -> Path:
+    """Write images, uint8 [H, W, 3], as an endless animation that pauses at the last one."""
     from PIL import Image
 
-    frames = [_few_colours(Image.fromarray(picture.numpy())) for picture in pictures]
+    frames = [_few_colours(Image.fromarray(image.numpy())) for image in images]
     content = io.BytesIO()
     frames[0].save(
         content,
         format="GIF",
         save_all=True,
         append_images=frames[1:],
-        duration=[_EACH] * (len(frames) - 1) + [_REST],
+        duration=[_DURATION] * (len(frames) - 1) + [_LAST_DURATION],
         loop=0,
     )
     write_atomically(path, content.getvalue())
@@ -128,7 +128,7 @@ def save_gif(pictures: Sequence[Tensor], path: Path) -> Path:
 
 
 def _few_colours(image: Any) -> Any:
-    """A palette of 256 colours, as a GIF has; the octree is fast and keeps greys exact enough."""
+    """Quantise to 256 colours, as GIF needs; the octree method is fast and precise for greys."""
     from PIL import Image
 
     return image.quantize(256, method=Image.Quantize.FASTOCTREE)

@@ -29,14 +29,41 @@ def sample(
     trust: bool = False,
     **options: Any,
 ) -> Samples:
-    """``count`` samples of a model or of a run; keywords are options of its sampler.
+    """Draw samples from a model or a run.
 
-    ``sampler`` takes another one: ``sample(model, 16, sampler="ddim", steps=50)``.
-    Sample number i is the same however many are drawn and however large the batches are. They are
-    drawn on ``device``, or the accelerator the model is on, or what there is; a model comes back
-    from there.
+    Sample number i depends neither on ``count`` nor on ``batch_size``.
+
+    Args:
+        model: A model, or a run folder, of which the best averaged weights are loaded.
+        count: The number of samples. Default: 64, or one for each given example.
+        given: Examples to complete [N, *shape], or one; repeated if ``count`` is larger.
+        keep: Booleans [*shape] or [N, *shape], True where values of ``given`` are kept, or a name
+            like ``left``, ``prefix:0.25`` or ``random``.
+        labels: A class or several, as numbers or names; several are repeated. Default: all classes
+            in order, if the data has classes.
+        seed: Seed of the noise.
+        batch_size: The number of samples computed together.
+        device: cpu, cuda, ... Default: the model's device if it is an accelerator, else the
+            available device. A model is moved back afterwards.
+        precision: float32 or bfloat16, of the network.
+        trust: Execute code that the run's config refers to (``./my.py:Net``).
+        **options: ``sampler``, the name of another sampler, and options of the sampler, like
+            ``steps`` and ``guidance``.
+
+    Returns:
+        The samples on the CPU: ``x`` [count, *shape] integers, ``labels`` [count] or None, and
+        ``calls`` [count], the network calls of each sample.
+
+    Raises:
+        ElbowroomError: The model has no sampler, or an argument is invalid.
+        ConfigError: An option of the sampler is invalid.
+
+    Example:
+        >>> samples = er.sample("runs/digits", 16, labels=3, steps=50)
+        >>> samples.x.shape
+        torch.Size([16, 8, 8, 1])
     """
-    with trusting(trust):  # also for a guide's run
+    with trusting(trust):  # also for the run of a guidance network
         model = model if isinstance(model, Diffusion) else load(model, device=device)
         if options:
             model = with_sampler(model, options)

@@ -1,4 +1,4 @@
-"""Drawing samples from a run into files."""
+"""Draw samples from a run into files."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from .recorder import Recorder
 from .rows import as_csv, decode_rows
 from .texts import numbered
 
-_FRAMES = 48  # of the animation, and the last one
+_FRAMES = 48  # of the animation, plus the last
 _FILE = "samples.npz"
 _COUNT = 64  # samples by default
 _EACH = 4  # completions of each given example by default
 _ROWS = 16  # examples of a split that are completed
 _WRITTEN = 4  # texts whose writing is recorded
-_SHOWN = 64  # pictures in the grid and in the animation
-_GRID = 600  # pixels: the least width of a grid
+_SHOWN = 64  # images in the grid and in the animation
+_GRID_WIDTH = 600  # pixels, at least
 
 
 @attrs.frozen(eq=False)
 class SampleReport:
-    """What ``sample`` did and where everything went."""
+    """Paths and statistics of drawn samples."""
 
     paths: Mapping[str, Path]  # "samples"; "grid" and "animation" of images, "texts", "rows"
     count: int
     step: int  # of the checkpoint
-    seconds: float  # of sampling alone
-    calls_mean: float  # network calls a sample
+    seconds: float  # of sampling only
+    calls_mean: float  # network calls per sample
     calls_most: int
     used: Mapping[str, Any] = attrs.Factory(dict)  # run, step, ema, sampler, steps, seed, ...
 
     def record(self) -> dict[str, Any]:
-        """The same as JSON data."""
+        """As JSON data."""
         fields = attrs.asdict(self, recurse=False)
         return {**fields, "paths": {name: str(path) for name, path in self.paths.items()}}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> SampleReport:
-        """What was made JSON data."""
+        """Inverse of :meth:`record`."""
         paths = {name: Path(path) for name, path in record["paths"].items()}
         return cls(**{**record, "paths": paths})
 
@@ -82,21 +82,23 @@ def sample_run(
     overwrite: bool = True,
     progress: Callable[[int, Frame], None] | None = None,
 ) -> SampleReport:
-    """Draw from a run into ``out`` (RUN/samples): samples.npz, and pictures or samples.txt.
+    """Draw samples into the folder ``out`` (default: RUN/samples): samples.npz, images or texts.
 
-    An ``out`` that ends in .npz is one file in ADM's form, which others' evaluations read.
-    Without ``overwrite``, samples that are there already are refused before any is drawn.
-    On ``device``, or what there is; ``precision`` bfloat16 runs the network in it, as in training.
-    Under ``torchrun`` every rank calls this and draws its share; the first writes, all are told.
+    An ``out`` that ends in .npz is a single file in ADM's format. Without ``overwrite``, existing
+    samples raise an error before any sample is drawn. Under ``torchrun`` every rank calls this and
+    draws its part; the first rank writes, and all return the report.
     """
     check_precision(precision)
-    with trusting(trust), process_group(device, LONG) as ranks:  # also for a guide's run
+    with (
+        trusting(trust),
+        process_group(device, LONG) as ranks,
+    ):  # also for the run of a guidance network
         loaded = load_run(run, overrides, checkpoint, device=ranks.device)
         known, classes, before = _given(loaded, count, given, keep, prompt, seed)
         if count is None:
             count = _COUNT if known is None else _EACH * len(known.x)
         folder = Path(out) if out is not None else loaded.folder.path / "samples"
-        ranks.first(lambda: _made(folder, overwrite))
+        ranks.first(lambda: _create_folder(folder, overwrite))
         return _into(
             folder,
             loaded,
@@ -135,17 +137,17 @@ def _given(
     return *read_given(given, keep, data, loaded.parts.dataset, most, seed), ""
 
 
-def _made(folder: Path, overwrite: bool) -> None:
+def _create_folder(folder: Path, overwrite: bool) -> None:
     file = folder if _is_file(folder) else folder / _FILE
     if not overwrite and file.exists():
         raise ElbowroomError(
-            f"{file} is there already: --overwrite replaces it, --out is another place"
+            f"{file} exists already. Use --overwrite to replace it, or another --out."
         )
     folder = file.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ElbowroomError(f"cannot make the folder {folder}: {error.strerror}") from error
+        raise ElbowroomError(f"cannot create the folder {folder}: {error.strerror}") from error
 
 
 def _into(
@@ -165,16 +167,16 @@ def _into(
     model, data = loaded.model, loaded.model.process.data
     shows = has_picture(data.shape)
     if _is_file(folder) and not shows:
-        raise ElbowroomError(f"--out {folder}: data of shape {data.shape} are no pictures")
+        raise ElbowroomError(f"--out {folder}: data of shape {data.shape} are not images")
     filmed = (shows or data.tokens is not None) and not _is_file(folder)
     film = Recorder(model.process, _SHOWN if shows else _WRITTEN, _FRAMES) if filmed else None
-    shown: list[float] = []  # seconds spent on drawing, which is not sampling
+    recording: list[float] = []  # seconds, not counted as sampling
 
     def watch(first: int, frame: Frame) -> None:
         if film is not None and first == 0:
             began = time.perf_counter()
             film.show(frame)
-            shown.append(time.perf_counter() - began)
+            recording.append(time.perf_counter() - began)
         if progress is not None:
             progress(first, frame)
 
@@ -182,7 +184,7 @@ def _into(
     if given is not None:
         about["given"] = completion_method(model)
     if files := {} if model.sampler is None else dict(model.sampler.grid.made_from()):
-        about["made_from"] = files  # as they are before anything is drawn by them
+        about["made_from"] = files  # hashed before sampling
     began = time.perf_counter()
     part = (ranks.rank, ranks.world)
     with model_on(model, ranks.device, precision):
@@ -190,7 +192,7 @@ def _into(
             draw(model, count, labels, seed, batch_size, part=part, watch=watch, given=given)
         )
         found = gathered(mine, ranks)
-    seconds = time.perf_counter() - began - sum(shown)
+    seconds = time.perf_counter() - began - sum(recording)
     written = ranks.first(
         lambda: _written(folder, loaded, join(found), about, film, seconds, given, before).record()
     )
@@ -209,26 +211,26 @@ def _written(
     folder: Path,
     loaded: Loaded,
     drawn: Samples,
-    asked: Mapping[str, Any],
+    protocol: Mapping[str, Any],
     film: Recorder | None,
     seconds: float,
     given: GivenExamples | None,
     before: str,
 ) -> SampleReport:
-    """Write all samples, and pictures of some; what was written."""
+    """Write all samples and images of some; return the report."""
     import numpy as np
 
     model, data = loaded.model, loaded.model.process.data
     x, calls, labels = drawn.x, drawn.calls, drawn.labels
     mean, most = float(calls.double().mean()), int(calls.max())
-    made = (len(calls), loaded.checkpoint.step, seconds, mean, most, _used(loaded, asked))
+    made = (len(calls), loaded.checkpoint.step, seconds, mean, most, _used(loaded, protocol))
     if _is_file(folder):
         return SampleReport({"samples": _write_images(folder, drawn, data)}, *made)
     about: dict[str, Any] = {
-        "seed": asked["seed"],
+        "seed": protocol["seed"],
         "step": loaded.checkpoint.step,
         "levels": data.levels,
-        "precision": asked["precision"],
+        "precision": protocol["precision"],
     }
     if data.names is not None:
         about["names"] = data.names
@@ -247,7 +249,7 @@ def _written(
     write_atomically(paths["samples"], content.getvalue())
     if data.parts:
         paths["rows"] = folder / "samples.csv"
-        rows = decode_rows(data, x, labels, asked["seed"])
+        rows = decode_rows(data, x, labels, protocol["seed"])
         write_atomically(paths["rows"], as_csv(rows).encode())
     if data.tokens is not None:
         paths["texts"] = folder / "samples.txt"
@@ -259,10 +261,10 @@ def _written(
         paths["completions"] = save_completions(x, given, data, folder)
     if film is not None and has_picture(data.shape):
         captions = _captions(data, arrays.get("labels"))
-        grid = tiled(pixels(x[:_SHOWN], data.levels), captions=captions, least_width=_GRID)
+        grid = tiled(pixels(x[:_SHOWN], data.levels), captions=captions, least_width=_GRID_WIDTH)
         paths["grid"] = save_png(grid, folder / "grid.png")
-        pictures = [tiled(painted) for _, painted in film.frames()]
-        paths["animation"] = save_gif(pictures, folder / "reverse.gif")
+        images = [tiled(frame) for _, frame in film.frames()]
+        paths["animation"] = save_gif(images, folder / "reverse.gif")
     return SampleReport(paths, *made)
 
 
@@ -271,7 +273,7 @@ def _is_file(out: Path) -> bool:
 
 
 def _write_images(file: Path, drawn: Samples, data: DataSpec) -> Path:
-    """ADM's form: arr_0, uint8 [N, H, W, 3], and arr_1, the labels [N]."""
+    """Write ADM's format: arr_0, uint8 [N, H, W, 3], and arr_1, the labels [N]."""
     import numpy as np
 
     arrays = [pixels(drawn.x, data.levels).numpy()]
@@ -283,17 +285,17 @@ def _write_images(file: Path, drawn: Samples, data: DataSpec) -> Path:
     return file
 
 
-def _used(loaded: Loaded, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What samples are of, for whoever reads them later."""
+def _used(loaded: Loaded, protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """Origin of the samples: run, step, average and sampler."""
     config, sampler = loaded.parts.config, loaded.model.sampler
     assert config.sampler is not None and sampler is not None, "samples were drawn"
     run = {"run": str(loaded.folder.path), "step": loaded.checkpoint.step, "ema": config.train.ema}
     steps = sampler.count_steps(loaded.model)
-    return {**run, "sampler": config.sampler.name, "steps": steps, **asked}
+    return {**run, "sampler": config.sampler.name, "steps": steps, **protocol}
 
 
 def _captions(data: DataSpec, labels: Sequence[int] | None) -> list[str] | None:
-    """What stands below each picture of the grid: its class, where classes have names."""
+    """Class names of the samples in the grid, if classes have names."""
     if data.names is None or labels is None:
         return None
     return [data.class_name(int(label)) for label in labels[:_SHOWN]]

@@ -1,4 +1,4 @@
-"""TensorBoard: what a run logs; ``tensorboard --logdir RUN/tensorboard`` shows it."""
+"""TensorBoard: logs runs to ``RUN/tensorboard``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def run_started(event: RunEvent) -> None:
-    """Open the event file and write the run's choices."""
+    """Open the event file and write the config."""
     from .writer import start
 
     start(event)
@@ -20,18 +20,13 @@ def run_started(event: RunEvent) -> None:
 
 @hookimpl
 def step_logged(event: RunEvent) -> None:
-    """Scalars, and the loss by level."""
+    """Write scalars, the loss by level and images."""
     from .writer import write
 
     write(event)
 
 
-@hookimpl
-def evaluated(event: RunEvent) -> None:
-    """Measurements and pictures of an evaluation."""
-    from .writer import write
-
-    write(event)
+evaluated = step_logged
 
 
 @hookimpl

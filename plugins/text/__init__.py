@@ -1,4 +1,4 @@
-"""Text: the characters of a file or a folder, or the pieces a tokenizer makes of them."""
+"""Text: characters of a file or folder, or tokens of a tokenizer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _HERE = "elbowroom.plugins.text"
 
 @hookimpl
 def datasets() -> Mapping[str, str]:
-    """Name -> class, loaded when a config asks for it."""
+    """The data set ``text``."""
     return {"text": f"{_HERE}.dataset:Text"}
 
 
 @hookimpl
 def presets() -> dict[str, str]:
-    """Configs shipped as package data."""
+    """The preset ``text``."""
     return {"text": f"{_HERE}:presets/text.yaml"}

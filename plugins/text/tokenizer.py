@@ -1,10 +1,10 @@
-"""Pieces of text by a byte-level tokenizer of Hugging Face's ``tokenizers`` (``elbowroom[text]``).
+"""Byte-level tokenizers of Hugging Face's ``tokenizers`` (``elbowroom[text]``).
 
-Byte-pair encoding begins with the 256 bytes and joins the pair that is most frequent, until there
-are as many pieces as wanted (Sennrich et al. 2016; Radford et al. 2019 for bytes). Its file writes
-a byte as a letter: the visible ones of Latin-1 as themselves, the others, in their order, as the
-letters from U+0100 on. Any text can be written in such pieces, and pieces in a row are the text;
-other tokenizers of that library (words, SentencePiece) lose spaces or characters, and are refused.
+Byte-pair encoding starts with the 256 bytes and merges the most frequent pair until the vocabulary
+has the requested size (Sennrich et al. 2016; Radford et al. 2019 for bytes). Its file writes a byte
+as a letter: printable Latin-1 characters as themselves, the others, in order, as the letters
+from U+0100 on. Every text can be encoded, and decoding is concatenation. Other tokenizers (words,
+SentencePiece) lose spaces or characters, and are refused.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from .vocabulary import Codes, Vocabulary
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_AT_ONCE = 1 << 16  # characters: a tokenizer keeps much beside each of them
-_MOST_TOKENS = 1 << 22  # the vocabulary is a table of all ids
-_VISIBLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
-_HIDDEN = tuple(byte for byte in range(256) if byte not in _VISIBLE)
-_BYTE = {chr(byte): byte for byte in _VISIBLE} | {
-    chr(0x100 + k): byte for k, byte in enumerate(_HIDDEN)
+_CHUNK = 1 << 16  # characters per call, to limit the tokenizer's memory
+_LARGEST_ID = 1 << 22  # the vocabulary is a table of all ids
+_PRINTABLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_OTHER = tuple(byte for byte in range(256) if byte not in _PRINTABLE)
+_BYTE = {chr(byte): byte for byte in _PRINTABLE} | {
+    chr(0x100 + k): byte for k, byte in enumerate(_OTHER)
 }
 
 
-class Pieces(Vocabulary):
-    """The pieces of a tokenizer."""
+class Tokens(Vocabulary):
+    """The vocabulary of a tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer, source: object) -> None:
         self._tokenizer = tokenizer
         added = {k: one.content for k, one in tokenizer.get_added_tokens_decoder().items()}
         pieces = {number: piece for piece, number in tokenizer.get_vocab().items()}
         if len(pieces) < 2:
-            raise ElbowroomError(f"{source} has {len(pieces)} pieces; 2 are needed")
-        if max(pieces) >= _MOST_TOKENS:
-            raise ElbowroomError(f"{source} has the token id {max(pieces)}, above {_MOST_TOKENS}")
+            raise ElbowroomError(f"{source} has {len(pieces)} tokens; at least 2 are needed")
+        if max(pieces) >= _LARGEST_ID:
+            raise ElbowroomError(f"{source} has the token id {max(pieces)}, above {_LARGEST_ID}")
         read = {k: added[k] if k in added else _text(piece, source) for k, piece in pieces.items()}
         self.tokens = tuple(read.get(k, "") for k in range(max(read) + 1))
 
     @classmethod
-    def learnt(cls, text: str, size: int, source: object) -> Pieces:
-        """``size`` pieces, learnt from a text; the same whenever the text is."""
+    def trained(cls, text: str, size: int, source: object) -> Tokens:
+        """Train a tokenizer with ``size`` tokens on a text; deterministic."""
         library = _library()
         tokenizer = library.Tokenizer(library.models.BPE())
         tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -60,14 +60,14 @@ class Pieces(Vocabulary):
         found = tokenizer.get_vocab_size()
         if found < size:
             raise ElbowroomError(
-                f"{source}: only {found} different pieces are in the text for train: set "
-                f"data.tokenizer={found} or fewer"
+                f"{source}: the train split has only {found} different tokens. Set "
+                f"data.tokenizer={found} or less."
             )
         return cls(tokenizer, source)
 
     @classmethod
-    def read(cls, path: Path) -> Pieces:
-        """What a tokenizer's own file says (``tokenizer.json``)."""
+    def read(cls, path: Path) -> Tokens:
+        """Read a ``tokenizer.json``."""
         library = _library()
         try:
             tokenizer = library.Tokenizer.from_str(path.read_text("utf-8"))
@@ -78,7 +78,7 @@ class Pieces(Vocabulary):
         except BaseException as error:  # the library may panic, which is not an Exception
             raise ElbowroomError(f"{path} is not a tokenizer file: {error}") from None
         if not isinstance(tokenizer.decoder, library.decoders.ByteLevel):
-            raise _not_of_bytes(path)
+            raise _not_byte_level(path)
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return cls(tokenizer, path)
@@ -100,26 +100,26 @@ def _library() -> Any:
         import tokenizers
     except ImportError:
         raise ElbowroomError(
-            "data.tokenizer needs the package tokenizers: pip install 'elbowroom[text]' (without "
-            "data.tokenizer a model is one of characters)"
+            "data.tokenizer needs the package tokenizers: pip install 'elbowroom[text]'. Without "
+            "data.tokenizer the tokens are characters."
         ) from None
     return tokenizers
 
 
 def _parts(text: str) -> Iterator[str]:
-    return (text[start : start + _AT_ONCE] for start in range(0, len(text), _AT_ONCE))
+    return (text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK))
 
 
 def _text(piece: str, source: object) -> str:
-    """What a piece reads as; bytes of no whole character by surrogateescape."""
+    """The text of a token; incomplete characters by surrogateescape."""
     try:
         return bytes(_BYTE[letter] for letter in piece).decode("utf-8", "surrogateescape")
     except KeyError:
-        raise _not_of_bytes(source) from None
+        raise _not_byte_level(source) from None
 
 
-def _not_of_bytes(source: object) -> ElbowroomError:
+def _not_byte_level(source: object) -> ElbowroomError:
     return ElbowroomError(
-        f"{source} is no byte-level tokenizer, the only kind whose pieces in a row are the text: "
-        "give one as GPT-2 or Llama 3 have, or data.tokenizer=1024 to learn one"
+        f"{source} is not a byte-level tokenizer, like those of GPT-2 and Llama 3. Only these "
+        "decode by concatenation; data.tokenizer=1024 trains one."
     )

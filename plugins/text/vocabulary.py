@@ -1,10 +1,10 @@
-"""A vocabulary: from text to numbers and back, so that no character is lost on the way.
+"""Vocabularies: a lossless map between text and integers.
 
     text  --encode-->  [M] integers 0 .. V-1  --decode-->  the same text
 
-A token reads as a text of its own, and a text is its tokens in a row. A token may be bytes that
-are no whole character (half of an umlaut): such bytes are written as Python's ``surrogateescape``
-does, so that the tokens in a row are whole again.
+Decoding concatenates the texts of the tokens. A token may end inside a character (half of an
+umlaut): such bytes are represented by Python's ``surrogateescape``, so that concatenation restores
+the character.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from numpy.typing import NDArray
 Codes = NDArray[Any]
 """[M] unsigned integers, one for each token."""
 
-_AT_ONCE = 1 << 22  # characters looked at together: memory beside the text and its codes
+_CHUNK = 1 << 22  # characters processed together, to limit memory
 _UNICODE = 0x110000  # code points
-_MOST = 4096  # an alphabet beyond this is no text that a model of characters should see
+_LARGEST = 4096  # characters
 
 
 class Vocabulary(ABC):
-    """What the numbers of a text mean."""
+    """Encodes a text as integers."""
 
-    tokens: tuple[str, ...]  # what each number reads as
+    tokens: tuple[str, ...]  # the text of each integer
 
     @abstractmethod
     def encode(self, text: str) -> Codes:
-        """[M] of a text."""
+        """Return the codes [M] of a text."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The smallest that holds every token's number."""
+        """The smallest dtype for all codes."""
         return np.min_scalar_type(len(self.tokens) - 1)
 
 
 class Characters(Vocabulary):
-    """Every character of some texts, in the order of Unicode."""
+    """All characters of some texts, in Unicode order."""
 
     def __init__(self, texts: list[str], source: object) -> None:
-        there = np.zeros(_UNICODE, dtype=bool)
+        present = np.zeros(_UNICODE, dtype=bool)
         for text in texts:
             for points in _points(text):
-                there[points] = True
-        alphabet = np.flatnonzero(there)
+                present[points] = True
+        alphabet = np.flatnonzero(present)
         if len(alphabet) < 2:
             raise ElbowroomError(
-                f"{source} has {len(alphabet)} different characters; 2 are needed to learn anything"
+                f"{source} has {len(alphabet)} different characters; at least 2 are needed"
             )
-        if len(alphabet) > _MOST:
+        if len(alphabet) > _LARGEST:
             raise ElbowroomError(
-                f"{source} has {len(alphabet)} different characters, more than {_MOST}: set "
-                "data.tokenizer=8192 to learn pieces of text instead, or data.lower=true"
+                f"{source} has {len(alphabet)} different characters, more than {_LARGEST}. Set "
+                "data.tokenizer=8192 to train a tokenizer, or data.lower=true."
             )
         if ((alphabet >= 0xD800) & (alphabet < 0xE000)).any():
-            raise ElbowroomError(f"{source} has halves of characters: its encoding is another")
+            raise ElbowroomError(f"{source} has unpaired surrogates: data.encoding is wrong")
         self._source = source
         self.tokens = tuple(map(chr, alphabet.tolist()))
-        self._number = np.full(_UNICODE, len(alphabet), dtype=np.uint16)  # V: not in it
+        self._number = np.full(_UNICODE, len(alphabet), dtype=np.uint16)  # V: unknown
         self._number[alphabet] = np.arange(len(alphabet))
 
     def encode(self, text: str) -> Codes:
@@ -71,24 +71,22 @@ class Characters(Vocabulary):
         for points in _points(text):
             numbers = self._number[points]
             if unknown := points[numbers == len(self.tokens)][:1].tolist():
-                raise ElbowroomError(
-                    f"{self._source} has no {chr(unknown[0])!r}, so it has no level"
-                )
+                raise ElbowroomError(f"{chr(unknown[0])!r} is not in the text of {self._source}")
             codes[start : start + len(points)] = numbers
             start += len(points)
         return codes
 
 
 def counts(codes: Codes, size: int) -> NDArray[np.int64]:
-    """[size] how often each number occurs."""
+    """[size] the number of occurrences of each code."""
     found = np.zeros(size, np.int64)
-    for start in range(0, len(codes), _AT_ONCE):
-        found += np.bincount(codes[start : start + _AT_ONCE], minlength=size)
+    for start in range(0, len(codes), _CHUNK):
+        found += np.bincount(codes[start : start + _CHUNK], minlength=size)
     return found
 
 
 def _points(text: str) -> Iterator[NDArray[np.uint32]]:
-    """The code points of a text, some at a time."""
-    for start in range(0, len(text), _AT_ONCE):
-        part = text[start : start + _AT_ONCE]
+    """Yield the code points of a text in chunks."""
+    for start in range(0, len(text), _CHUNK):
+        part = text[start : start + _CHUNK]
         yield np.frombuffer(part.encode("utf-32-le", "surrogatepass"), dtype="<u4")

@@ -1,4 +1,4 @@
-"""Time samplers: stratified (the default), independent, by importance, adaptive."""
+"""Time samplers: stratified (the default), independent, importance, adaptive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HERE = "elbowroom.plugins.time_samplers"
 
 @hookimpl
 def time_samplers() -> dict[str, str]:
-    """Six densities of times for the same objective."""
+    """``stratified`` is the default."""
     return {
         "stratified": f"{_HERE}.uniform:Stratified",
         "uniform": f"{_HERE}.uniform:Uniform",

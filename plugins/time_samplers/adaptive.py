@@ -1,19 +1,19 @@
-"""Times that adapt: look more often where a look says less.
+"""Adaptive times: draw more often where the loss has a larger variance.
 
 With g the weighted loss of an example at time t before it is divided by the density p(t), g / p is
-an unbiased estimate for every p > 0. Stratified times remove the variance between times, and what
-is left of it,
+an unbiased estimate for every p > 0. Stratified times remove the variance between times, and the
+remaining variance,
 
     int Var[g | t] / p(t) dt,      is least for      p(t) proportional to sqrt(Var[g | t]).
 
-The moments of g are summed in bins of t, older steps count less and less, and the density is mixed
-with a uniform part, which bounds 1/p:
+The moments of g are exponentially averaged in bins of t, and the density is mixed with a uniform
+part, which bounds 1/p:
 
     p(bin) = uniform + (1 - uniform) * s_bin / mean s
     s = sqrt(Var[g | bin])        adaptive
     s = E[elbo | bin]             information: equal shares of the bound, whatever the weighting
 
-The loss is a stand-in for its gradient, whose variance is what training feels.
+The variance of the loss is used as a proxy for that of its gradient.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from torch import Tensor, nn
 
 from .piecewise import draw_piecewise
 
-_ENOUGH = 8.0  # looks into a bin before it is believed
+_ENOUGH = 8.0  # draws before a bin is used
 
 
 class _Binned(nn.Module, TimeSampler, Adaptive):
-    """Sums of a loss and its square in bins of t, and the density that follows from them."""
+    """Moments of a loss in bins of t, and the density computed from them."""
 
-    sums: Tensor  # [bins, 3] looks, their losses, the squares; float64
+    sums: Tensor  # [bins, 3] counts, sums of losses and of squares; float64
     density: Tensor  # [bins] of mean 1, float64
 
     def __init__(self, *, bins: int = 64, uniform: float = 0.2, memory: int = 300) -> None:
@@ -54,13 +54,13 @@ class _Binned(nn.Module, TimeSampler, Adaptive):
 
     def adapt(self, found: Tensor) -> None:
         self.sums.mul_(1 - 1 / self.memory).add_(found)
-        looks, first, second = self.sums.unbind(1)
-        known = looks >= _ENOUGH
-        sought = torch.where(known, self._sought(looks.clamp(min=1), first, second), 0)
-        usual = sought.sum() / known.sum().clamp(min=1)
-        sought = torch.where(known, sought, usual)  # a bin seldom seen is taken for a usual one
-        flat = sought.mean() <= 0
-        share = torch.where(flat, 1.0, sought / torch.where(flat, 1.0, sought.mean()))
+        count, first, second = self.sums.unbind(1)
+        known = count >= _ENOUGH
+        target = torch.where(known, self._target(count.clamp(min=1), first, second), 0)
+        mean = target.sum() / known.sum().clamp(min=1)
+        target = torch.where(known, target, mean)  # bins with few draws get the mean
+        flat = target.mean() <= 0
+        share = torch.where(flat, 1.0, target / torch.where(flat, 1.0, target.mean()))
         self.density.copy_(self.uniform + (1 - self.uniform) * share)
 
     def curves(self) -> Mapping[str, tuple[Tensor, Tensor]]:
@@ -69,31 +69,31 @@ class _Binned(nn.Module, TimeSampler, Adaptive):
 
     @abstractmethod
     def _loss(self, losses: Losses) -> Tensor:
-        """[B] whose moments are kept, divided by the density."""
+        """[B] the loss, divided by the density, whose moments are summed."""
 
     @abstractmethod
-    def _sought(self, looks: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """[bins] what the density is to be proportional to, from sums over looks."""
+    def _target(self, count: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """[bins] the unnormalised density, from count and sums of losses and squares."""
 
     def extra_repr(self) -> str:
         return f"bins={len(self.density)}, uniform={self.uniform}, memory={self.memory}"
 
 
 class AdaptiveTimes(_Binned):
-    """Times in proportion to the standard deviation of the loss there."""
+    """Density proportional to the standard deviation of the loss."""
 
     def _loss(self, losses: Losses) -> Tensor:
         return losses.per_example
 
-    def _sought(self, looks: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        return (second / looks - (first / looks) ** 2).clamp(min=0).sqrt()
+    def _target(self, count: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        return (second / count - (first / count) ** 2).clamp(min=0).sqrt()
 
 
 class InformationTimes(_Binned):
-    """Times in proportion to the ELBO's loss there: equal shares of the bound."""
+    """Density proportional to the ELBO's loss: equal shares of the bound."""
 
     def _loss(self, losses: Losses) -> Tensor:
         return losses.elbo
 
-    def _sought(self, looks: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        return (first / looks).clamp(min=0)
+    def _target(self, count: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        return (first / count).clamp(min=0)

@@ -1,12 +1,12 @@
-"""Importance sampling of times: look where the objective puts its weight.
+"""Importance sampling of times by the weight of the objective.
 
 The density follows the objective's weight on the plain loss, tabulated on a grid and mixed with
 a uniform part:
 
     p(t) = uniform + (1 - uniform) * plain_weight(bin of t) / mean plain_weight
 
-p is piecewise constant, so drawing from it and dividing by it are exact whatever the table:
-the objective does not change, only the variance of its estimate.
+p is piecewise constant, so drawing from it and dividing by it are exact: the objective does not
+change, only the variance of its estimate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .piecewise import draw_piecewise
 
 @attrs.frozen(eq=False)
 class Importance(TimeSampler):
-    """Times in proportion to the objective's weight."""
+    """Density proportional to the objective's weight."""
 
     bins: int = attrs.field(default=256, validator=attrs.validators.ge(1))
     uniform: float = attrs.field(
@@ -31,7 +31,7 @@ class Importance(TimeSampler):
     )
     _density: Tensor | None = attrs.field(default=None, init=False, repr=False)  # [bins]
 
-    @torch.no_grad()  # the weight may be learned; the density is its beginning's
+    @torch.no_grad()  # a learned weight is used as it is initially
     def prepare(self, plain_weight: Callable[[Tensor], Tensor]) -> Importance:
         middles = (torch.arange(self.bins, dtype=torch.float64) + 0.5) / self.bins
         weight = plain_weight(middles).double().abs()
@@ -42,5 +42,5 @@ class Importance(TimeSampler):
 
     def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
         if self._density is None:
-            raise RuntimeError("importance sampling of times needs prepare(plain_weight) first")
+            raise RuntimeError("Importance needs prepare(plain_weight) before draw")
         return draw_piecewise(noise, self._density)

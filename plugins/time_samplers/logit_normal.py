@@ -2,8 +2,8 @@
 
     p(t) = N(logit t; mean, std^2) / (t (1 - t))
 
-Pure logit-normal times almost never visit the ends, where 1/p explodes; a share ``uniform`` of
-times is drawn uniformly, which bounds 1/p by 1/uniform. Strata are kept in both parts.
+Pure logit-normal times are rare near the ends, where 1/p diverges; a fraction ``uniform`` of times
+is drawn uniformly, which bounds 1/p by 1/uniform. Both parts are stratified.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 
 @attrs.frozen
 class LogitNormal(TimeSampler):
-    """Most times in the middle."""
+    """Logit-normal density, mixed with a uniform one."""
 
     mean: float = 0.0
     std: float = attrs.field(default=1.0, validator=attrs.validators.gt(0))
@@ -28,7 +28,7 @@ class LogitNormal(TimeSampler):
 
     def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
         u = stratified(noise)
-        rest = (1 - self.uniform) or 1.0  # uniform = 1 leaves no other part
+        rest = (1 - self.uniform) or 1.0  # avoids 0 / 0 for uniform = 1
         middle = (self.mean + self.std * torch.special.ndtri((u - self.uniform) / rest)).sigmoid()
         t = torch.where(u < self.uniform, u / self.uniform, middle)
         return t, self.density(t)

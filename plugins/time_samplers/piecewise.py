@@ -1,4 +1,4 @@
-"""Times of a piecewise constant density, drawn exactly and in strata."""
+"""Stratified times of a piecewise constant density."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def draw_piecewise(noise: Noise, density: Tensor) -> tuple[Tensor, Tensor]:
-    """(t, p(t)), each [B], for a density of mean 1 over equal bins of [0, 1], [bins] float64."""
+    """Draw (t, p(t)), each [B], from a density [bins] of mean 1 over equal bins of [0, 1]."""
     bins, density = len(density), density.to(noise.device)
     edges = torch.nn.functional.pad(density.cumsum(0) / bins, (1, 0))  # [bins + 1]
     u = stratified(noise) * edges[-1]

@@ -1,4 +1,4 @@
-"""Times of uniform density: spread evenly over the batch, or drawn independently."""
+"""Times of uniform density: stratified over the batch, or independent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Stratified(TimeSampler):
 
 @attrs.frozen
 class Uniform(TimeSampler):
-    """t ~ U(0, 1), each sample on its own."""
+    """t ~ U(0, 1), independent for each sample."""
 
     def draw(self, noise: Noise) -> tuple[Tensor, Tensor]:
         t = noise.uniform("time")

@@ -9,7 +9,7 @@ _HERE = "elbowroom.plugins.training"
 
 @hookimpl
 def kinds() -> list[Kind]:
-    """What a run is trained with, besides the parts of its model."""
+    """Optimisers and rate schedules."""
     return [
         Kind("optimiser", "optimisers", f"{_HERE}.optimiser:Optimiser", "Optimisers"),
         Kind(
@@ -23,13 +23,13 @@ def kinds() -> list[Kind]:
 
 @hookimpl
 def sections() -> dict[str, str]:
-    """How the network is trained."""
+    """The section ``train``."""
     return {"train": f"{_HERE}.section:Train"}
 
 
 @hookimpl
 def commands() -> dict[str, str]:
-    """Train a model from the command line."""
+    """The command ``train``."""
     return {"train": f"{_HERE}.command:train"}
 
 
@@ -37,8 +37,8 @@ def commands() -> dict[str, str]:
 def optimisers() -> dict[str, str]:
     """``adamw`` is the default."""
     return {
-        "adamw": f"{_HERE}.optim.adamw:AdamW",
-        "muon": f"{_HERE}.optim.muon:Muon",
+        "adamw": f"{_HERE}.optimiser:AdamW",
+        "muon": f"{_HERE}.muon:Muon",
     }
 
 
@@ -46,9 +46,9 @@ def optimisers() -> dict[str, str]:
 def rate_schedules() -> dict[str, str]:
     """``cosine`` is the default."""
     return {
-        "constant": f"{_HERE}.rates.constant:Constant",
-        "cosine": f"{_HERE}.rates.cosine:Cosine",
-        "warmup-stable-decay": f"{_HERE}.rates.warmup_stable_decay:WarmupStableDecay",
+        "constant": f"{_HERE}.rate_schedule:Constant",
+        "cosine": f"{_HERE}.rate_schedule:Cosine",
+        "warmup-stable-decay": f"{_HERE}.rate_schedule:WarmupStableDecay",
     }
 
 

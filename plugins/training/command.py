@@ -1,4 +1,4 @@
-"""``elbowroom train``: one run, begun or gone on with."""
+"""``elbowroom train``: start or resume a run."""
 
 from __future__ import annotations
 
@@ -55,53 +55,50 @@ def train(
     from . import run
 
     log_details()
-    hushed = frozenset(without or ())
+    quiet = frozenset(without or ())
     if resume is not None:
         if out is not None or auto_resume:
-            raise ConfigError("--out and --auto-resume exclude --resume: a run goes on where it is")
+            raise ConfigError("--resume excludes --out and --auto-resume")
         changes = tuple(([config] if config else []) + (overrides or []))
         if config and "=" not in config:
-            raise ConfigError(f"--resume takes its config from {resume}: leave {config!r} out")
+            raise ConfigError(f"--resume reads the config from {resume}: remove {config!r}")
         result = run.resume(
-            resume, changes, device=device, without=hushed, trust=trust, restart=restart
+            resume, changes, device=device, without=quiet, trust=trust, restart=restart
         )
     else:
         if trust:
             raise ConfigError(
-                "--trust is for --resume: code that your own CONFIG names is executed without it"
+                "--trust needs --resume: code that CONFIG refers to is always executed"
             )
         if auto_resume and out is None:
-            raise ConfigError(
-                "--auto-resume looks for a run to go on with: say where with --out RUN"
-            )
+            raise ConfigError("--auto-resume needs --out RUN")
         if restart:
-            raise ConfigError("--restart is for a run that lost its checkpoints: add --resume RUN")
+            raise ConfigError("--restart needs --resume RUN")
         if config is None:
-            raise ConfigError("a CONFIG is missing: a YAML file, a preset's name, or --resume RUN")
+            raise ConfigError("CONFIG is missing: a YAML file, a preset's name, or --resume RUN")
         _warn_of_a_cpu(config, device)
         folder = out or default_folder(config)
         result = run.train(
             load_config(config, tuple(overrides or ())),
             folder,
             device=device,
-            without=hushed,
+            without=quiet,
             auto_resume=auto_resume,
         )
-    _tell(result, json)
+    _print_result(result, json)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 
 
 def _warn_of_a_cpu(config: str, device: str | None) -> None:
-    """A preset that has a smaller one beside it for CPUs, NAME-cpu, was made for a GPU."""
+    """Warn if a preset is used on a CPU and there is a smaller one, NAME-cpu."""
     from elbowroom.config import presets
     from elbowroom.runs import resolve_device
 
     smaller = f"{config}-cpu"
     if smaller in presets() and resolve_device(device).type == "cpu":
         console(stderr=True).print(
-            f"warning: preset {config} is made for a GPU and this is a CPU, on which it may take "
-            f"weeks: {smaller} is made for one",
+            f"warning: preset {config} may take weeks on a CPU. Use {smaller}.",
             markup=False,
         )
 
@@ -111,8 +108,8 @@ def default_folder(config: str) -> Path:
     return Path("runs") / f"{Path(config).stem}-{datetime.now():%Y%m%d-%H%M%S}"
 
 
-def _tell(result: RunResult, json: bool) -> None:
-    """Where everything went, and what to do next; on one rank only."""
+def _print_result(result: RunResult, json: bool) -> None:
+    """Print where the files are and how to continue, on the first rank."""
     if result.latest is None:
         return
     again = f"elbowroom train --resume {shlex.quote(str(result.folder))}"
@@ -138,12 +135,12 @@ def _tell(result: RunResult, json: bool) -> None:
         lines.append(f"best       {result.best}")
     if result.reason == "finished" and not result.scalars:  # no step was taken
         lines.append(
-            f"the run has its {result.steps} steps; to train longer: {again} "
+            f"the run is finished ({result.steps} steps). To train longer: {again} "
             f"train.steps={2 * result.steps}"
         )
     lines += result.remarks
     if result.reason != "finished":
-        lines.append(f"stopped at step {result.step} of {result.steps}; go on with: {again}")
+        lines.append(f"stopped at step {result.step} of {result.steps}. Resume with: {again}")
     lines += [f"observer {name} failed {how}" for name, how in result.failed.items()]
     for line in lines:
         out.print(line, markup=False)

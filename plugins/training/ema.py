@@ -1,12 +1,10 @@
-"""An exponential moving average of a model's parameters: what is evaluated and sampled from.
+"""Exponential moving average (EMA) of a model's parameters, used to evaluate and sample.
 
     average <- d average + (1 - d) parameters,      d = min(decay, (1 + n) / (10 + n))
 
-after update n = 0, 1, ...; the second form lets the average follow closely at first, so that a run
-much shorter than 1 / (1 - decay) steps does not end near its initialisation. Without warm-up
-d = decay throughout.
-
-A run may keep several averages of different decays: which length is best is known only afterwards.
+after update n = 0, 1, ...; the second argument (warm-up) keeps the average close to the parameters
+at first, so that a run of fewer than 1 / (1 - decay) steps does not end near its initialisation.
+Without warm-up d = decay. A run may keep several averages of different decays.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from torch.distributed.tensor import DTensor
 
 
 class EMA:
-    """The averaged parameters, by name; sharded where the parameters are."""
+    """The averaged parameters by name, sharded like the parameters."""
 
     def __init__(self, model: nn.Module, decay: float, warmup: bool = True) -> None:
         self.decay, self.warmup = decay, warmup
@@ -30,32 +28,33 @@ class EMA:
         }
 
     def decay_at(self, n: int) -> float:
-        """d after update ``n``."""
+        """Return d for update ``n``."""
         return min(self.decay, (1 + n) / (10 + n)) if self.warmup else self.decay
 
     @torch.no_grad()
     def update(self, n: int) -> None:
-        """Take in the parameters after update ``n``."""
+        """Update the average with the parameters after update ``n``."""
         torch._foreach_lerp_(_locals(self.average), _locals(self._parameters), 1 - self.decay_at(n))
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The model with the average in place of its parameters, which come back afterwards."""
-        self._swap()
+        """Swap the average into the model, and back afterwards."""
+        self.swap()
         try:
             yield
         finally:
-            self._swap()
+            self.swap()
 
     @torch.no_grad()
-    def _swap(self) -> None:
-        # values change places, tensors do not: optimiser, DDP and FSDP keep what they hold
+    def swap(self) -> None:
+        """Exchange the values of the model's parameters and of the average."""
+        # in place: optimiser, DDP and FSDP hold references to the tensors
         for p, average in zip(_locals(self._parameters), _locals(self.average), strict=True):
-            held = p.clone()
+            before = p.clone()
             p.copy_(average)
-            average.copy_(held)
+            average.copy_(before)
 
 
 def _locals(tensors: Mapping[str, Tensor]) -> list[Tensor]:
-    """This rank's part of each tensor, detached but of the same memory."""
+    """This rank's shard of each tensor, detached, in the same memory."""
     return [(t.to_local() if isinstance(t, DTensor) else t).detach() for t in tensors.values()]

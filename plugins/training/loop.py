@@ -1,7 +1,7 @@
-"""Updates until the end: the outer loop, and what it writes down.
+"""The outer loop of training.
 
-It logs, evaluates the averaged model on the validation split, saves checkpoints, tells observers,
-and stops when asked to or when a number is not finite.
+It logs, evaluates the averaged model on the validation split, saves checkpoints, notifies
+observers, and stops on a signal or a non-finite loss or gradient.
 """
 
 from __future__ import annotations
@@ -40,38 +40,38 @@ from .ranks import Ranks, full_tensor, gather_tensors, lost_rank
 from .section import Train
 from .signals import Interrupt
 from .step import Training, check_label_dropout, check_sharding
-from .validation import shown, validate
+from .validation import preview, validate
 
 INTERRUPTED = 75
-"""Exit code of a run that was asked to stop and saved itself ("try again later")."""
+"""Exit code of a run that was interrupted and saved (EX_TEMPFAIL: try again later)."""
 
-_BEAT = 1.0  # seconds between two words of progress
+_PROGRESS_INTERVAL = 1.0  # seconds
 
 
 @attrs.frozen
 class RunResult:
-    """How a run ended, and where everything is."""
+    """Result of a run and the paths of its files."""
 
     folder: Path
     step: int
     steps: int
     reason: Literal["finished", "interrupted"]
-    latest: Path | None  # checkpoint
-    best: Path | None  # the checkpoint with the lowest EMA bits/dim on validation
+    latest: Path | None  # last checkpoint
+    best: Path | None  # checkpoint with the lowest validation bits/dim
     scalars: Mapping[str, float]  # the last ones logged
-    seconds: float  # of training, over all sittings
-    failed: Mapping[str, str] = attrs.Factory(dict)  # observers that did: where and how
-    remarks: Sequence[str] = ()  # of observers, for the user
-    signal: str | None = None  # the one that interrupted this process, like "SIGTERM"
+    seconds: float  # of training, over all sessions
+    failed: Mapping[str, str] = attrs.Factory(dict)  # observer -> where and how it failed
+    remarks: Sequence[str] = ()  # lines of observers for the user
+    signal: str | None = None  # that interrupted the run, like "SIGTERM"
 
     @property
     def exit_code(self) -> int:
-        """0, or what tells a job scheduler to resume."""
+        """0 if the run finished, else INTERRUPTED, for job schedulers."""
         return 0 if self.reason == "finished" else INTERRUPTED
 
 
 class InterruptedRun(ElbowroomError):
-    """A run that a signal stopped; its last checkpoint is of the step it was stopped at."""
+    """A signal stopped the run; its last checkpoint is from the step at which it stopped."""
 
     exit_code: ClassVar[int] = INTERRUPTED
 
@@ -84,77 +84,8 @@ class InterruptedRun(ElbowroomError):
         self.result = result
 
 
-@attrs.frozen
-class Start:
-    """Where a run goes on: from a checkpoint, or from its beginning."""
-
-    checkpoint: Checkpoint | None = None
-
-    @classmethod
-    def of(cls, folder: RunFolder, ranks: Ranks) -> Start:
-        """The last good checkpoint; the first rank alone compares its bytes, each rank asks."""
-
-        def chosen() -> int | None:
-            found = folder.start()
-            return None if found is None else found.step
-
-        step = ranks.first(chosen)
-        return cls(None if step is None else folder.at(step))
-
-    @property
-    def step(self) -> int:
-        """How many updates are made already."""
-        return 0 if self.checkpoint is None else self.checkpoint.step
-
-    @property
-    def seconds(self) -> float:
-        """Of training before it."""
-        return self._state.seconds or 0.0
-
-    @property
-    def log(self) -> Mapping[str, Any] | None:
-        """What the run's log was at this step, if that was written down."""
-        return self._state.log
-
-    def check_data(self, now: DataSpec) -> None:
-        """Refuse data whose numbers mean something else than they did."""
-        then = self._state.data
-        if then is not None and not now.fits(DataSpec.recorded(then)):
-            raise RunError(
-                "the data are not those it was trained on: their shape, levels or tokens have "
-                "changed; bring the old ones back, or begin a new run"
-            )
-
-    @property
-    def _state(self) -> State:
-        return State() if self.checkpoint is None else self.checkpoint.state
-
-
-def fit(
-    model: Diffusion,
-    data: Dataset,
-    folder: RunFolder,
-    options: Train | None = None,
-    *,
-    seed: int = 0,
-    ranks: Ranks | None = None,
-    record: State | None = None,
-    observers: Observers | None = None,
-) -> RunResult:
-    """Train ``model`` in a folder, from its last good checkpoint if it has one.
-
-    ``record`` is what checkpoints say about the run: its config and provenance.
-    """
-    options = options or Train()
-    ranks = ranks or Ranks(next(model.parameters()).device)
-    check_run(model, data, options, ranks)
-    return fit_checked(
-        model, data, folder, options, seed=seed, ranks=ranks, record=record, observers=observers
-    )
-
-
 def check_run(model: Diffusion, data: Dataset, options: Train, ranks: Ranks) -> None:
-    """Refuse what can be known to fail, or to train in silence for nothing, before it begins."""
+    """Check model, data and options before anything is written."""
     check_label_dropout(model, options, data.spec.classes)
     check_submodules(model.objective.weighting)
     check_sharding(options, ranks)
@@ -163,54 +94,75 @@ def check_run(model: Diffusion, data: Dataset, options: Train, ranks: Ranks) -> 
     check_training(model, data, ranks.device)
 
 
-def fit_checked(
+def last_checkpoint(folder: RunFolder, ranks: Ranks) -> Checkpoint | None:
+    """Return the last intact checkpoint, verified by the first rank. A collective call."""
+
+    def step() -> int | None:
+        found = folder.start()
+        return None if found is None else found.step
+
+    chosen = ranks.first(step)
+    return None if chosen is None else folder.at(chosen)
+
+
+def fit(
     model: Diffusion,
     data: Dataset,
     folder: RunFolder,
     options: Train,
     *,
-    seed: int,
-    ranks: Ranks,
+    seed: int = 0,
+    ranks: Ranks | None = None,
     record: State | None = None,
     observers: Observers | None = None,
-    start: Start | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> RunResult:
-    """:func:`fit` after :func:`check_run`, which a caller asks before anything is written.
+    """Train ``model`` in a folder, from ``checkpoint`` or the start; it ends with averaged weights.
 
-    ``start`` is where the run goes on, if that is known already.
+    ``record`` is written into checkpoints: the config and provenance of the run.
     """
-    observers = observers or Observers()
-    record = attrs.evolve(record or State(), data=attrs.asdict(data.spec))
-    begins = start or Start.of(folder, ranks)
-    begins.check_data(data.spec)
-    ranks.first(lambda: folder.rewind(begins.step, begins.log))
-    first = begins.step
-    device = ranks.device
+    ranks = ranks or Ranks(next(model.parameters()).device)
+    before = State() if checkpoint is None else checkpoint.state
+    if before.data is not None and not data.spec.fits(DataSpec.recorded(before.data)):
+        raise RunError(
+            "the data differ from those the run was trained on in shape, levels or tokens. "
+            "Restore the old data, or start a new run."
+        )
+    first, device = 0 if checkpoint is None else checkpoint.step, ranks.device
+    ranks.first(lambda: folder.rewind(first, before.log))
     with retain_memory(device), preserve_generators(device), Interrupt() as interrupt:
         training = Training(model, data, options, seed=seed, ranks=ranks, start=first)
-        if begins.checkpoint is not None:
-            training.restore(begins.checkpoint)
+        if checkpoint is not None:
+            training.restore(checkpoint)
         ranks.first(lambda: check_free_space(folder.checkpoints, training.size()))
-        told = observers if ranks.is_first else Observers()
-        run = _Run(training, data, folder, record=record, observers=told, start=begins)
-        run.tell("run_started", first)
+        run = _Run(
+            training,
+            data,
+            folder,
+            record=attrs.evolve(record or State(), data=attrs.asdict(data.spec)),
+            observers=observers if observers is not None and ranks.is_first else Observers(),
+            step=first,
+            seconds=before.seconds or 0.0,
+        )
+        run.notify("run_started", first)
         try:
-            result = run.go(first, interrupt)
+            result = run.run(interrupt)
         except BaseException as error:
             lost = lost_rank(error, folder.path)
             why = (str(lost or error).splitlines() or [type(error).__name__])[0]
-            run.tell("run_ended", run.done, reason=f"failed: {why}")
+            run.notify("run_ended", run.done, reason=f"failed: {why}")
             if lost is None:
                 raise
             raise lost from error
         finally:
-            training.feed.close()
-        run.tell("run_ended", result.step, result.scalars, reason=result.reason)
+            training.batches.close()
+        run.notify("run_ended", result.step, result.scalars, reason=result.reason)
+        training.ema.swap()
         return result
 
 
 class _Run:
-    """The outer loop, and what it writes down."""
+    """The loop over steps."""
 
     def __init__(
         self,
@@ -220,39 +172,40 @@ class _Run:
         *,
         record: State,
         observers: Observers,
-        start: Start,
+        step: int,
+        seconds: float,
     ) -> None:
         self.training, self.data, self.folder = training, data, folder
         self.options, self.ranks = training.options, training.ranks
         self.record, self.observers = record, observers
-        self.done = start.step
+        self.done = step
         self.scalars: dict[str, float] = {}
-        self.lowest = float("inf")
-        if champion := best_of(find_checkpoints(folder.checkpoints)[0]):
-            self.lowest = champion.validation or self.lowest
-        self.seconds = start.seconds
-        self.log_so_far = LogDigest.of(folder.log) if self.ranks.is_first else LogDigest()
+        self.best_validation = float("inf")
+        if best_checkpoint := best_of(find_checkpoints(folder.checkpoints)[0]):
+            self.best_validation = best_checkpoint.validation or self.best_validation
+        self.seconds = seconds
+        self.log_digest = LogDigest.of(folder.log) if self.ranks.is_first else LogDigest()
         self.clock, self.since = time.perf_counter(), self.done
-        self.next_beat = 0.0
+        self.next_report = 0.0
 
-    def go(self, first: int, interrupt: Interrupt) -> RunResult:
-        """Updates until the end, or until someone asks to stop."""
+    def run(self, interrupt: Interrupt) -> RunResult:
+        """Train until the last step or a signal."""
         options, reason = self.options, "finished"
-        at_once = self.ranks.device.type == "cpu"  # reading a flag there costs nothing
-        for n in range(first, options.steps):
+        every_step = self.ranks.device.type == "cpu"  # where checking the flag costs nothing
+        for n in range(self.done, options.steps):
             self.training.step(n)
             self.done = n + 1
-            self.beat()
+            self.report_progress()
             last = self.done == options.steps
             logs = last or not self.done % options.log_every
             evaluates = options.evaluate_every and (last or not self.done % options.evaluate_every)
-            if at_once or logs or evaluates:
+            if every_step or logs or evaluates:
                 self.check()
             if logs:
                 self.log(n)
             measurements = self.evaluate() if evaluates else {}
             better = self.improved(measurements)
-            if self.ranks.any(interrupt.asked is not None) and not last:
+            if self.ranks.any(interrupt.signal is not None) and not last:
                 reason = "interrupted"
             stops = last or reason == "interrupted"
             due = not self.done % options.save_every or self.done in options.milestones
@@ -260,23 +213,23 @@ class _Run:
                 self.save(measurements)
             if stops:
                 break
-        return self.result(reason, interrupt.asked)
+        return self.result(reason, interrupt.signal)
 
-    def beat(self, doing: str = "training") -> None:
-        """Say where the run is, once a second and when that changes; no device is asked."""
+    def report_progress(self, doing: str = "training") -> None:
+        """Notify observers of the progress, at most once a second while training."""
         now = time.monotonic()
-        if now >= self.next_beat or doing != "training":
-            self.next_beat = now + _BEAT
-            self.tell("progressed", self.done, doing=doing)
+        if now >= self.next_report or doing != "training":
+            self.next_report = now + _PROGRESS_INTERVAL
+            self.notify("progressed", self.done, doing=doing)
 
     def check(self) -> None:
-        """Stop if some step was not finite; nothing has changed since."""
+        """Raise if a step was not finite. No weight has changed since that step."""
         step = self.training.guard.first_bad()
         if step is not None:
-            raise self.fault(step)
+            raise self.diagnose_non_finite_step(step)
 
     def log(self, n: int) -> None:
-        """Say what happened since the last time."""
+        """Log the measurements since the last call."""
         scalars, curves = self.training.window.measurements()
         for part in self.training.model.adaptive:
             curves |= part.curves()
@@ -291,13 +244,13 @@ class _Run:
             self.event(self.done, scalars, curves=curves), self.training.model
         )
         self.scalars |= scalars
-        self.write(scalars, {name: [_short(x), _short(y)] for name, (x, y) in curves.items()})
-        self.tell("step_logged", self.done, scalars, curves=curves)
+        self.write(scalars, {name: [_rounded(x), _rounded(y)] for name, (x, y) in curves.items()})
+        self.notify("step_logged", self.done, scalars, curves=curves)
 
     def evaluate(self) -> dict[str, float]:
-        """The averaged model on the validation split."""
+        """Evaluate the averaged model on the validation split and draw preview samples."""
         began = time.perf_counter()
-        self.beat("validating")
+        self.report_progress("validating")
         model, ranks = self.training.model, self.ranks
         split = self.data.split("validation")
         measurements: dict[str, float] = {}
@@ -305,23 +258,23 @@ class _Run:
         with self.training.ema.applied():
             if len(split) and model.process.has_likelihood:
                 measurements = validate(model, split, ranks, _batch_of_rank(self.options, ranks))
-            samples = shown(model)
+            samples = preview(model)
         model.train()
         self.scalars |= measurements
         self.write(measurements)
-        self.tell("evaluated", self.done, measurements, **samples)
+        self.notify("evaluated", self.done, measurements, **samples)
         self.clock += time.perf_counter() - began  # not training time
         return measurements
 
     def improved(self, measurements: Mapping[str, float]) -> bool:
-        """Is this the best model so far?"""
+        """Update the best validation so far; return whether this is it."""
         value = measurements.get(VALIDATION, float("inf"))
-        better = value < self.lowest
-        self.lowest = min(value, self.lowest)
+        better = value < self.best_validation
+        self.best_validation = min(value, self.best_validation)
         return better
 
     def save(self, measurements: Mapping[str, float]) -> None:
-        """A checkpoint of this moment; older ones go."""
+        """Write a checkpoint and remove old ones."""
         self.check()
         began = time.perf_counter()
         parts = self.training.tensors()
@@ -330,7 +283,7 @@ class _Run:
             step=self.done,
             validation=measurements,
             seconds=self.seconds + began - self.clock,
-            log=self.log_so_far.record(),
+            log=self.log_digest.record(),
         )
 
         def write() -> str:
@@ -340,14 +293,14 @@ class _Run:
             return str(path)
 
         path = Path(self.ranks.first(write))
-        self.tell("checkpoint_saved", self.done, measurements, path=path)
+        self.notify("checkpoint_saved", self.done, measurements, path=path)
         self.clock += time.perf_counter() - began
 
-    def fault(self, step: int) -> NonFiniteError:
-        """Run the bad step again to see where it breaks, and write that down."""
+    def diagnose_non_finite_step(self, step: int) -> NonFiniteError:
+        """Repeat the bad step, write a report, and return the error to raise."""
         training, ranks = self.training, self.ranks
         training.updates.zero_grad()
-        with torch.autograd.set_detect_anomaly(False):  # the user's would raise here
+        with torch.autograd.set_detect_anomaly(False):  # it would raise here
             losses = training.gradients(step)
         named = training.model.named_parameters()
         gradients = not_finite(
@@ -356,7 +309,7 @@ class _Run:
         weights = gather_tensors(named_tensors(training.model), ranks)
         log_snr = losses.log_snr if losses.log_snr.ndim == 1 else losses.log_snr.flatten(1).mean(1)
         examples, lam, each = map(
-            self.of_all, (training.feed.rows(step), log_snr, losses.per_example)
+            self.gather_batch, (training.batches.rows(step), log_snr, losses.per_example)
         )
         times = training.model.schedule.time(lam)
         bad = (~torch.isfinite(each)).nonzero().flatten().tolist()
@@ -378,35 +331,35 @@ class _Run:
         }
         place = None
         if ranks.is_first:
-            place = dump(self.folder.path / "fault", step, weights, measurements)
+            place = dump(self.folder.path / "non_finite", step, weights, measurements)
         at = f"at t = {float(times[bad[0]]):.4g}" if bad else f"in {len(gradients)} gradients"
-        kept = f"; what reproduces it is in {place}" if place else ""
+        report = f" {place} reproduces it." if place else ""
         return NonFiniteError(
-            f"step {step}: loss or gradient is not finite ({at}); the run stopped before it could "
-            f"harm the weights, and what was saved before is good{kept}",
+            f"step {step}: loss or gradient is not finite ({at}). The run stopped before the "
+            f"update: weights and checkpoints are good.{report}",
             step,
             place,
         )
 
-    def of_all(self, values: Tensor) -> Tensor:
-        """[total] on the CPU: what the ranks say of their parts of a batch, put together."""
+    def gather_batch(self, values: Tensor) -> Tensor:
+        """[batch_size] on the CPU: values of the whole batch from those of each rank."""
         together = torch.zeros(
             self.options.batch_size, dtype=torch.float64, device=self.ranks.device
         )
-        together[self.training.feed.positions] = values.detach().to(together)
+        together[self.training.batches.positions] = values.detach().to(together)
         return self.ranks.sum(together).cpu()
 
     def result(self, reason: str, signal: str | None) -> RunResult:
-        """How it ended."""
+        """Return the result of the run."""
         found = find_checkpoints(self.folder.checkpoints)[0] if self.ranks.is_first else []
-        champion = best_of(found)
+        best_checkpoint = best_of(found)
         return RunResult(
             self.folder.path,
             self.done,
             self.options.steps,
             "finished" if reason == "finished" else "interrupted",
             found[-1].path if found else None,
-            champion.path if champion else None,
+            best_checkpoint.path if best_checkpoint else None,
             self.scalars,
             self.seconds,
             self.observers.failed,
@@ -415,17 +368,17 @@ class _Run:
         )
 
     def write(self, scalars: Mapping[str, float], curves: Mapping[str, Any] | None = None) -> None:
-        """A line of the log, from the first rank."""
+        """Append a line to the log, on the first rank."""
         if self.ranks.is_first and scalars:
             row = {"step": self.done, "seconds": round(self.seconds, 3), **scalars}
             line = self.folder.append(row | ({"curves": curves} if curves else {}))
-            self.log_so_far.add(line)
+            self.log_digest.add(line)
 
-    def tell(
-        self, happened: str, step: int, scalars: Mapping[str, float] | None = None, **more: Any
+    def notify(
+        self, hook: str, step: int, scalars: Mapping[str, float] | None = None, **more: Any
     ) -> None:
         """Notify the observers."""
-        self.observers.tell(happened, self.event(step, scalars, **more))
+        self.observers.notify(hook, self.event(step, scalars, **more))
 
     def event(self, step: int, scalars: Mapping[str, float] | None = None, **more: Any) -> RunEvent:
         """An event of this run."""
@@ -441,11 +394,11 @@ class _Run:
         )
 
 
-def _short(values: Tensor) -> list[float]:
+def _rounded(values: Tensor) -> list[float]:
     return [float(f"{value:.6g}") for value in values.tolist()]
 
 
 def _batch_of_rank(options: Train, ranks: Ranks) -> int:
-    """Number of examples that a rank computes together."""
+    """Number of examples in one forward pass of a rank."""
     mine = options.batch_size // ranks.world
     return mine if options.micro_batch is None else min(mine, options.micro_batch)

@@ -1,16 +1,16 @@
-"""Non-finite numbers: stop before they reach the weights, and keep what reproduces them.
+"""Non-finite losses and gradients: stop before they reach the weights, and write a report.
 
-A loss or gradient that is infinite or NaN is noticed on the device: the fused optimiser is handed
-a flag and leaves everything as it was, and the flag stays up, so no later step changes anything
-either. On a CPU the flag is read at once; on a GPU at the next logging step or checkpoint, because
-reading it makes the GPU wait. Either way the weights are still those *before* the bad step, nothing
-wrong is ever saved, and running that step again shows the fault:
+A loss or gradient that is infinite or NaN sets a flag on the device. The optimiser skips the
+update while the flag is set, and it stays set, so no later step changes the weights either. On a
+CPU the flag is read after every step; on a GPU at the next logging step or checkpoint, because
+reading it synchronises. In both cases the weights are those *before* the bad step, no checkpoint
+contains a bad value, and the step can be repeated:
 
-    RUN/fault/step-000000123/
+    RUN/non_finite/step-000000123/
         model.safetensors    the weights before the step
-        fault.json           step, examples, levels, losses, and the gradients that are not finite
+        report.json          step, examples, levels, losses, names of the non-finite gradients
 
-Noise, order and dropout are keyed by (seed, step), so these two files are all it takes.
+Noise, order and dropout are keyed by (seed, step), so these two files reproduce it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .ranks import Ranks
 
 
 class NonFiniteError(ElbowroomError):
-    """A loss or gradient that is not finite; ``dump`` is the folder that reproduces it."""
+    """A loss or gradient is not finite; ``dump`` is the folder that reproduces it."""
 
     exit_code: ClassVar[int] = 3
 
@@ -40,7 +40,7 @@ class NonFiniteError(ElbowroomError):
 
 
 class NonFiniteGuard:
-    """Watches the losses and gradients of each step, from step ``start`` on."""
+    """Checks loss and gradient norm of each step from ``start``, without synchronising."""
 
     def __init__(self, start: int, ranks: Ranks) -> None:
         self.start, self.ranks = start, ranks
@@ -48,21 +48,21 @@ class NonFiniteGuard:
         self._good = torch.zeros((), dtype=torch.int64, device=ranks.device)
 
     def flag(self, loss: Tensor, norm: Tensor) -> Tensor:
-        """1 if this step or one before it is not finite, else 0: what the optimiser is handed."""
+        """Return 1 if this step or an earlier one is not finite, else 0, on the device."""
         bad = (~torch.isfinite(loss.detach() + norm)).float()
         self._tripped = torch.maximum(self._tripped, self.ranks.largest(bad))
         self._good += self._tripped == 0
         return self._tripped
 
     def first_bad(self) -> int | None:
-        """The first step that was not finite; the device is waited for."""
+        """Return the first non-finite step, or None. Synchronises with the device."""
         return self.start + int(self._good) if bool(self._tripped) else None
 
 
 def dump(
     folder: Path, step: int, weights: dict[str, Tensor], measurements: dict[str, Any]
 ) -> Path | None:
-    """Write what reproduces the fault; None where even that cannot be written."""
+    """Write the files that reproduce a step; None if they cannot be written."""
     path = folder / f"step-{step:09d}"
     try:
         if path.exists():
@@ -70,18 +70,18 @@ def dump(
         folder.mkdir(exist_ok=True)
         with atomic_folder(path) as aside:
             write_tensors(aside / "model.safetensors", weights)
-            (aside / "fault.json").write_text(json.dumps(measurements, indent=1))
-    except Exception:  # the fault itself is what the user must hear of, whatever the disk says
+            (aside / "report.json").write_text(json.dumps(measurements, indent=1))
+    except Exception:  # the non-finite step is the error to report
         return None
     return path
 
 
 def numbers(values: Tensor) -> list[float | str]:
-    """Numbers as JSON can say them: those it has no word for as text."""
+    """Numbers as JSON values; inf and nan as strings."""
     flat = values.detach().double().flatten().tolist()
     return [v if abs(v) < float("inf") else str(v) for v in flat]
 
 
 def not_finite(gradients: Iterable[tuple[str, Tensor]]) -> list[str]:
-    """The names of the gradients with a number that is not finite."""
+    """Names of the gradients that are not finite everywhere."""
     return [name for name, g in gradients if not bool(torch.isfinite(g).all())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from elbowroom import ConfigError, Diffusion, RunEvent, installed
@@ -27,18 +27,18 @@ def check_observers(without: Collection[str]) -> None:
 
 
 class Observers:
-    """The observing plugins of a run. One that fails is left out, with one warning."""
+    """Notifies the observing plugins. One that fails is disabled with a warning."""
 
     def __init__(self, hook: Any = None, without: Collection[str] = ()) -> None:
-        """``hook`` is pluggy's relay; ``without`` names plugins that shall not be told."""
+        """``hook`` is pluggy's relay; plugins in ``without`` are not notified."""
         self._hook = hook
         self._without = set(without)
-        self.failed: dict[str, str] = {}  # observer -> where and how
-        self.remarks: list[str] = []  # what they would have the user know
+        self.failed: dict[str, str] = {}  # observer -> where and how it failed
+        self.remarks: list[str] = []  # lines that observers return for the user
 
-    def tell(self, happened: str, event: RunEvent) -> None:
-        """Call the hook ``happened`` of every observer; returned lines are kept as remarks."""
-        self.remarks += [said for said in self._call(happened, event) if isinstance(said, str)]
+    def notify(self, hook: str, event: RunEvent) -> None:
+        """Call ``hook`` of every observer; returned lines are kept as remarks."""
+        self.remarks += [line for line in self._call(hook, event) if isinstance(line, str)]
 
     def scalars(self, event: RunEvent, model: Diffusion) -> dict[str, float]:
         """The scalars that observers add to a logging step (hook ``step_scalars``)."""
@@ -49,32 +49,46 @@ class Observers:
 
     def _call(
         self,
-        happened: str,
+        hook: str,
         event: RunEvent,
         read: Callable[[Any], Any] = lambda returned: returned,
         **more: Any,
     ) -> Iterator[Any]:
-        """What each observer returns; one that fails is left out from then on."""
+        """Yield the result of each observer. One that fails is disabled."""
         if self._hook is None:
             return
         given = {"event": event, **more}
-        for implementation in reversed(getattr(self._hook, happened).get_hookimpls()):
+        for implementation in reversed(getattr(self._hook, hook).get_hookimpls()):
             name = implementation.plugin_name
             if name in self._without or name.rpartition("/")[2] in self._without:
                 continue
             try:
                 arguments = {name: given[name] for name in implementation.argnames}
                 yield read(implementation.function(**arguments))
-            except (Exception, SystemExit) as error:  # whoever asks to stop uses a signal
+            except (Exception, SystemExit) as error:  # only a signal stops a run
                 self._without.add(name)
-                self.failed[name] = f"in {happened} at step {event.step}: {cause(error)}"
+                self.failed[name] = f"in {hook} at step {event.step}: {cause(error)}"
                 with warnings.catch_warnings():
-                    warnings.simplefilter("default")  # where warnings are errors it must go on too
+                    warnings.simplefilter("default")  # never an error, whatever the user's filter
                     warnings.warn(
-                        f"observer {name} failed {self.failed[name]}; the run goes on without it",
+                        f"observer {name} failed {self.failed[name]}; the run continues without it",
                         stacklevel=2,
                     )
 
 
 def _numbers(returned: Any) -> dict[str, float]:
     return {str(name): float(value) for name, value in (returned or {}).items()}
+
+
+def flatten(config: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield ``("train.steps", 1000)`` and so on, for loggers."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def tag(scalar: str) -> str:
+    """The name of a scalar in loggers: ``train/loss``, ``validation/bits_per_dim``."""
+    return scalar if "/" in scalar else f"train/{scalar}"

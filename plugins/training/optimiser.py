@@ -1,18 +1,17 @@
 """Optimisers: how gradients become updates.
 
-A component says which torch optimisers update which weights. The network tells apart
+A component returns torch optimisers for the weights of a model, which the network splits into
 
     hidden   weights of its hidden layers: matrices and filters between features
     other    all the rest: embeddings, norms, biases, the first and last layers
 
-since some rules (Muon's) are made for the former only. Everything else is the training step's
-affair, the same for all optimisers: it sets each group's rate (the group's ``lr`` as built, times
-the rate schedule), clips, saves and restores their state, and **skips the update when a flag on the
-device is up** without waiting for the device: a fused optimiser reads the flag itself, of any other
-one what it changed is put back.
+as some rules (Muon's) are made for the former only. The training step does the rest for all
+optimisers: it sets each group's rate (the group's ``lr`` as built, times the rate schedule), clips,
+saves and restores their state, and **skips the update if a flag on the device is set**, without
+synchronising with the device: a fused optimiser reads the flag itself, the changes of any other
+optimiser are undone.
 
-Existing torch optimisers do as they are, provided that an update is a function of parameter,
-gradient and state.
+Any torch optimiser can be used if its update is a function of parameter, gradient and state.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class Weights:
-    """What is trained, in the order of the model's parameters."""
+    """The trained parameters, in the order of the model's parameters."""
 
     every: Sequence[nn.Parameter]
     hidden: Sequence[nn.Parameter] = ()  # of hidden layers: [out, in] or [out, in, *kernel]
@@ -44,7 +43,7 @@ class Weights:
 
 @attrs.frozen
 class Rates:
-    """What the section ``train`` says to every optimiser."""
+    """Options of the section ``train`` that apply to every optimiser."""
 
     learning_rate: float  # before the rate schedule
     betas: tuple[float, float]  # of moving averages of the gradient and its square
@@ -52,17 +51,38 @@ class Rates:
 
 
 class Optimiser(ABC):
-    """A choice of torch optimisers. ``sharded`` says whether it can update split parameters."""
+    """A choice of torch optimisers."""
 
-    sharded: ClassVar[bool] = True  # as FSDP2 splits them over ranks
+    sharded: ClassVar[bool] = True  # whether it can update parameters that FSDP2 has sharded
 
     @abstractmethod
     def build(self, weights: Weights, rates: Rates) -> list[torch.optim.Optimizer]:
-        """Optimisers that together update every weight once."""
+        """Return optimisers that together update every weight once."""
+
+
+@attrs.frozen
+class AdamW(Optimiser):
+    """torch's fused AdamW (Loshchilov & Hutter 2019) for every weight."""
+
+    def build(self, weights: Weights, rates: Rates) -> list[torch.optim.Optimizer]:
+        return [fused_adamw(weights.every, rates)]
+
+
+def fused_adamw(parameters: Sequence[nn.Parameter], rates: Rates) -> torch.optim.Optimizer:
+    """Return torch's AdamW, with one kernel for plain and one for sharded parameters."""
+    import torch
+
+    return torch.optim.AdamW(
+        [{"params": group} for group in layouts(parameters)],
+        lr=rates.learning_rate,
+        betas=rates.betas,
+        weight_decay=rates.weight_decay,
+        fused=True,
+    )
 
 
 def layouts(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Plain parameters and sharded ones: a fused kernel takes the one or the other."""
+    """Split parameters into plain and sharded ones: a fused kernel takes one kind only."""
     from torch.distributed.tensor import DTensor
 
     groups: tuple[list[nn.Parameter], list[nn.Parameter]] = ([], [])

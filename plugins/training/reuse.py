@@ -1,7 +1,7 @@
-"""A training lent to another run: its checkpoints and its log, in that run's own folder.
+"""Reuse the training of one run in another: copy its checkpoints and log.
 
-How samples are drawn does not touch training, so runs that differ in that alone can share one.
-Weights are linked, not copied, where the disk can do it.
+Runs that differ only in how samples are drawn can share one training. Files with weights are
+hard-linked if the file system supports it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from elbowroom.runs import RunFolder, checkpoints, clean, provenance, prune
 
 
 def reuse_training(source: RunFolder, run: RunFolder, config: Config) -> None:
-    """Give ``run``, whose config is ``config``, the log and the checkpoints of ``source``.
+    """Copy log and checkpoints of ``source`` into ``run``, which has the config ``config``.
 
-    Checkpoints come one by one, each all or nothing, the last one last: a kill in between leaves a
-    run that can go on by itself. Those that the run has already stay.
+    Checkpoints are written atomically, the last one last: after a kill the run can be resumed.
+    Existing checkpoints are kept.
     """
     plain, supplied, origin = to_plain(config), provenance(config), source.path.name
     try:
@@ -29,15 +29,15 @@ def reuse_training(source: RunFolder, run: RunFolder, config: Config) -> None:
             replace_file(run.log, source.log.read_bytes())
         run.checkpoints.mkdir(exist_ok=True)
         clean(run.checkpoints)
-        for lent in checkpoints(source.checkpoints):
-            place = run.checkpoints / lent.path.name
+        for reused in checkpoints(source.checkpoints):
+            place = run.checkpoints / reused.path.name
             if not place.exists():
                 with atomic_folder(place) as aside:
-                    for name in lent.state.files:
-                        _link(lent.path / name, aside / name)
-                    state = attrs.evolve(lent.state, config=plain, provenance=supplied)
+                    for name in reused.state.files:
+                        _link(reused.path / name, aside / name)
+                    state = attrs.evolve(reused.state, config=plain, provenance=supplied)
                     attrs.evolve(state, trained_in=origin).write(aside)
-            run.record_first_checkpoint(lent.step)
+            run.record_first_checkpoint(reused.step)
         prune(run.checkpoints, config.train.keep, config.train.milestones)
     except OSError as error:
         raise ElbowroomError(f"cannot write to {run.path}: {error.strerror}") from error
@@ -46,5 +46,5 @@ def reuse_training(source: RunFolder, run: RunFolder, config: Config) -> None:
 def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
-    except OSError:  # another disk, or one that has no links
+    except OSError:  # another file system, or one without links
         shutil.copyfile(source, target)

@@ -1,6 +1,6 @@
-"""Training: from a config or a run folder to a finished run.
+"""Start and resume runs.
 
-:meth:`.step.Training.step` is the inner loop, :func:`.loop.fit` the outer.
+:func:`.loop.fit` is the outer loop, :meth:`.step.Training.step` the inner loop.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from elbowroom.config import Parts, build_model, build_parts, to_plain
 from elbowroom.randomness import preserve_generators
 from elbowroom.registry import trusting
 from elbowroom.runs import (
+    Checkpoint,
     RunFolder,
     State,
     find_checkpoints,
@@ -27,12 +28,12 @@ from elbowroom.runs import (
 )
 
 from .changes import check_unchanged
-from .loop import RunResult, Start, check_run, fit_checked
+from .loop import RunResult, check_run, fit, last_checkpoint
 from .observers import Observers, check_observers
 from .ranks import Ranks, process_group
 from .step import Training
 
-_PATIENCE = 120.0  # seconds for another process to leave the folder
+_LOCK_TIMEOUT = 120.0  # seconds
 
 
 def train(
@@ -51,12 +52,11 @@ def train(
     and restarts a job. Under ``torchrun`` every rank calls this.
     """
     check_observers(without)
-    to_plain(config)  # what cannot be written down cannot be resumed
-    if auto_resume and _has_begun(Path(out)):
-        data = None if built is None else built[0].data
-        return resume(out, config=config, data=data, device=device, without=without)
+    to_plain(config)  # raises if the config cannot be recorded
+    if auto_resume and _run_exists(Path(out)):
+        return resume(out, config=config, built=built, device=device, without=without)
     with process_group(device) as ranks:
-        return _begin(config, built, Path(out), ranks, without)
+        return _start(config, built, Path(out), ranks, without)
 
 
 def resume(
@@ -65,18 +65,15 @@ def resume(
     *,
     config: Config | None = None,
     data: Dataset | None = None,
+    built: tuple[Parts, Diffusion] | None = None,
     device: str | None = None,
     without: Collection[str] = (),
     trust: bool = False,
     restart: bool = False,
 ) -> RunResult:
-    """Go on with a run, on any number of ranks.
+    """Resume a run, on any number of ranks; see :func:`elbowroom.resume`.
 
-    ``overrides`` may lengthen the run or change what is logged and kept; anything else, also in a
-    ``config`` that is given to be sure it is the same, is refused with the keys that differ. Code
-    that the run names, and that neither ``config`` nor an override names, is executed only with
-    ``trust``. A run whose checkpoints are lost or cannot be read is refused too, unless
-    ``restart`` begins it again.
+    ``built`` holds the parts and the model of ``config``, if they were built before.
     """
     check_observers(without)
     opened = RunFolder.open(folder)
@@ -96,30 +93,30 @@ def resume(
             check_unchanged(now, latest.state.config, str(latest.path))
         if now.train.steps < latest.step:
             raise RunError(
-                f"{opened.path} is at step {latest.step} already: train.steps={now.train.steps} "
-                "lies behind it"
+                f"{opened.path} is at step {latest.step} already, beyond train.steps="
+                f"{now.train.steps}"
             )
     with process_group(device) as ranks:
-        return _resume(now, then, opened, ranks, without, restart=restart, data=data)
+        return _resume(now, then, opened, built, ranks, without, restart=restart, data=data)
 
 
-def _has_begun(out: Path) -> bool:
-    """Is there a run in the folder? One that still saves itself, or ends, is waited for."""
+def _run_exists(out: Path) -> bool:
+    """Return whether the folder contains a run, after waiting for a process that writes to it."""
     folder = RunFolder(out)
 
-    def look() -> bool:
-        with folder.locked(_PATIENCE) if folder.exists else contextlib.nullcontext():
+    def exists() -> bool:
+        with folder.locked(_LOCK_TIMEOUT) if folder.exists else contextlib.nullcontext():
             return folder.exists
 
     with process_group("cpu") as ranks:
-        begun: bool = ranks.first(look)  # for all: another rank may be late, and see more
-        return begun
+        found: bool = ranks.first(exists)  # a late rank would already find the new run
+        return found
 
 
-# Models live in these functions, so that none is left when the ranks part.
+# Local variables below hold the model, so that it is freed before the process group is destroyed.
 
 
-def _begin(
+def _start(
     config: Config,
     built: tuple[Parts, Diffusion] | None,
     out: Path,
@@ -128,8 +125,8 @@ def _begin(
 ) -> RunResult:
     folder = RunFolder(out)
     parts, model = built or _built(config)
-    check_run(model, parts.dataset(), config.train, ranks)  # before anything is written
-    ranks.positions(config.train.batch_size)
+    check_run(model, parts.dataset(), config.train, ranks)
+    ranks.positions(config.train.batch_size)  # raises if ranks cannot share the batch
     ranks.first(folder.check_free)
     with run_lock(folder, ranks):
         ranks.first(lambda: str(RunFolder.create(out, parts.config).path))
@@ -140,39 +137,37 @@ def _resume(
     now: Config,
     then: Mapping[str, Any],
     folder: RunFolder,
+    built: tuple[Parts, Diffusion] | None,
     ranks: Ranks,
     without: Collection[str],
     *,
     restart: bool,
     data: Dataset | None,
 ) -> RunResult:
-    parts, model = _built(now, data)
+    parts, model = built or _built(now, data)
     check_run(model, parts.dataset(), now.train, ranks)
     with run_lock(folder, ranks):
         if restart:
             ranks.first(folder.restart)
-        start = Start.of(folder, ranks)
-        ranks.first(
-            lambda: (
-                folder.rewrite(now) if to_plain(now) != then or not folder.recorded(now) else None
-            )
-        )
-        return _run(parts, model, folder, ranks, without, start)
+        checkpoint = last_checkpoint(folder, ranks)
+        changed = to_plain(now) != then or not folder.recorded(now)
+        ranks.first(lambda: folder.rewrite(now) if changed else None)
+        return _run(parts, model, folder, ranks, without, checkpoint)
 
 
 @contextlib.contextmanager
 def run_lock(folder: RunFolder, ranks: Ranks) -> Iterator[None]:
-    """No other process trains in the folder meanwhile; every rank must ask."""
+    """Lock the folder against other processes. A collective call."""
     with contextlib.ExitStack() as stack:
         ranks.first(lambda: stack.enter_context(folder.locked()))
         yield
 
 
 def _built(config: Config, data: Dataset | None = None) -> tuple[Parts, Diffusion]:
-    """What a config describes, with ``data`` where those it was made with have no name."""
+    """Build the parts and the model of a config, with ``data`` if the config names none."""
     parts = build_parts(config, None if data is None else data.spec)
     parts = parts if data is None else attrs.evolve(parts, data=data)
-    parts.dataset()  # asked first: a network is built for data
+    parts.dataset()  # raises if there is no data
     return parts, build_model(parts)
 
 
@@ -182,12 +177,12 @@ def _run(
     folder: RunFolder,
     ranks: Ranks,
     without: Collection[str],
-    start: Start | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> RunResult:
     from elbowroom import installed
 
     config = parts.config
-    return fit_checked(
+    return fit(
         model,
         parts.dataset(),
         folder,
@@ -196,15 +191,15 @@ def _run(
         ranks=ranks,
         record=State(config=to_plain(config), provenance=provenance(config)),
         observers=Observers(installed().hook, without),
-        start=start,
+        checkpoint=checkpoint,
     )
 
 
 def reproduce(
-    fault: str | PathLike[str], device: str | None = None, *, trust: bool = False
+    report: str | PathLike[str], device: str | None = None, *, trust: bool = False
 ) -> Losses:
-    """The losses of a step that was not finite, from the folder a run left of it."""
-    path = Path(fault)
+    """Return the losses of a non-finite step from its folder ``RUN/non_finite/step-N``."""
+    path = Path(report)
     with trusting(trust):
         config = RunFolder.open(path.parent.parent).config()
     with process_group(device) as ranks, preserve_generators(ranks.device):
@@ -213,5 +208,5 @@ def reproduce(
         weights = read_tensors(path / "model.safetensors")
         restore(named_tensors(training.model), weights, str(path))
         losses = training.gradients(int(path.name.removeprefix("step-")))
-        training.feed.close()
+        training.batches.close()
         return losses

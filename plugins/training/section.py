@@ -11,16 +11,16 @@ from elbowroom import ComponentSpec, Section, named_component
 _share: Any = and_(ge(0), le(1))
 _decay: Any = and_(ge(0), lt(1))
 _count_or_none: Any = optional(ge(1))
-_steps: Any = and_(ge(1), lt(2**31 - 1))  # noise is keyed by the step; the last one is validation's
+_steps: Any = and_(ge(1), lt(2**31 - 1))  # noise is keyed by the step; validation uses the last
 
 
 @attrs.frozen(kw_only=True)
 class Train(Section):
-    """How the network is fitted."""
+    """Options of training."""
 
     steps: int = attrs.field(default=1000, validator=_steps)
     batch_size: int = attrs.field(default=128, validator=ge(1))  # over all ranks
-    micro_batch: int | None = attrs.field(  # examples a rank works on at once; None: all of its own
+    micro_batch: int | None = attrs.field(  # examples per forward pass of a rank; None: all
         default=None, validator=_count_or_none
     )
     optimiser: Annotated[ComponentSpec, "optimiser"] = attrs.field(
@@ -35,19 +35,19 @@ class Train(Section):
     weight_decay: float = attrs.field(default=0.03, validator=ge(0))
     clip_norm: float | None = attrs.field(default=None, validator=optional(gt(0)))
     ema: float = attrs.field(default=0.9999, validator=_decay)
-    ema_also: tuple[float, ...] = attrs.field(  # further averages, to be chosen from afterwards
+    ema_also: tuple[float, ...] = attrs.field(  # decays of further averages
         default=(), validator=deep_iterable(_decay)
     )
-    ema_warmup: bool = True  # at step n at most (1 + n) / (10 + n): for short runs
+    ema_warmup: bool = True  # decay at step n at most (1 + n) / (10 + n), for short runs
     label_dropout: float = attrs.field(default=0.0, validator=_share)  # for guidance
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
     checkpoint_activations: bool = False
-    parallel: Literal["ddp", "fsdp"] = "ddp"  # with several ranks
+    parallel: Literal["ddp", "fsdp"] = "ddp"  # with more than one rank
     log_every: int = attrs.field(default=50, validator=ge(1))
     save_every: int = attrs.field(default=500, validator=ge(1))
-    keep: int = attrs.field(default=2, validator=ge(1))  # checkpoints beside the best one
-    milestones: tuple[int, ...] = attrs.field(  # steps that are saved, kept for good and compared
+    keep: int = attrs.field(default=2, validator=ge(1))  # checkpoints, in addition to the best
+    milestones: tuple[int, ...] = attrs.field(  # steps whose checkpoints are always kept
         default=(), validator=deep_iterable(ge(1))
     )
     evaluate_every: int | None = attrs.field(default=500, validator=_count_or_none)  # None: never

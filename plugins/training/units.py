@@ -1,4 +1,4 @@
-"""Losses per unit that was asked for, as masked image models do."""
+"""Loss per predicted element, as in masked image models."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor
 
 @attrs.frozen
 class UnitMean(Normaliser):
-    """The number of units asked for in the global batch (hidden tokens, or all dimensions)."""
+    """Divide by the number of predicted elements in the global batch (masked tokens, or all)."""
 
     def __call__(
         self, losses: Tensor, units: Tensor, mean_over_ranks: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        asked = mean_over_ranks(units.sum().to(losses.dtype))
-        return losses.sum() / asked.clamp(min=1)  # a batch that hides nothing asks for nothing
+        predicted = mean_over_ranks(units.sum().to(losses.dtype))
+        return losses.sum() / predicted.clamp(min=1)  # a batch may have none

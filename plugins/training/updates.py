@@ -1,8 +1,8 @@
-"""Updates: gradients into weights, by whatever optimisers the run has.
+"""Apply gradients to weights with the optimisers of a run.
 
-An update is skipped where a flag on the device is up, without waiting for the device: fused kernels
-read the flag themselves (``found_inf``, torch.amp's way); what another optimiser changed is put
-back, value by value. The latter costs a copy of what it holds.
+An update is skipped if a flag on the device is set, without synchronising with the device: fused
+kernels read the flag themselves (``found_inf``, as in torch.amp); the changes of other optimisers
+are undone, which costs a copy of their parameters and state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .rate_schedule import RateSchedule
 
 
 class Updates:
-    """The optimisers of a run and their rates."""
+    """The optimisers of a run and their learning rates."""
 
     def __init__(
         self,
@@ -30,16 +30,16 @@ class Updates:
         self._bases = [[group["lr"] for group in one.param_groups] for one in self.optimisers]
 
     def rate(self, base: float, n: int) -> float:
-        """The learning rate of update ``n`` where it begins with ``base``."""
+        """Return the learning rate of update ``n`` for the base rate ``base``."""
         return self._schedule.rate(base, n, self._warmup, self._steps)
 
     def step(self, n: int, skip: Tensor) -> None:
-        """Update ``n``; nothing changes where ``skip``, a number on the device, is not 0."""
+        """Apply update ``n``, unless ``skip``, a number on the device, is nonzero."""
         for optimiser, bases in zip(self.optimisers, self._bases, strict=True):
             for group, base in zip(optimiser.param_groups, bases, strict=True):
                 group["lr"] = self.rate(base, n)
             if all(group.get("fused") for group in optimiser.param_groups):
-                # what fused kernels read; set by a gradient scaler otherwise, hence not declared
+                # read by fused kernels; usually set by a gradient scaler, hence not declared
                 optimiser.found_inf = skip  # type: ignore[attr-defined]
                 optimiser.step()
             else:
@@ -47,12 +47,12 @@ class Updates:
             optimiser.zero_grad()
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Clear the gradients."""
         for optimiser in self.optimisers:
             optimiser.zero_grad()
 
     def tensors(self, names: Mapping[int, str]) -> dict[str, Tensor]:
-        """Their state, as ``exp_avg.<parameter>``; ``names`` by the parameter's identity."""
+        """Return their state as ``exp_avg.<parameter>``; ``names`` maps id(parameter) to name."""
         return {
             f"{key}.{names[id(p)]}": value
             for optimiser in self.optimisers
@@ -62,28 +62,22 @@ class Updates:
         }
 
     def prepare(self, saved: Mapping[str, Tensor], names: Mapping[int, str]) -> None:
-        """Make room for a saved state, as the optimisers' first step would."""
+        """Allocate the tensors of a saved state, as the optimisers' first step would."""
         keys: dict[str, list[str]] = {}
         for whole in saved:
             key, _, name = whole.partition(".")
             keys.setdefault(name, []).append(key)
-        for optimiser, group, p in self._places():
-            name = names[id(p)]
-            for key in keys.get(name, ()):  # a parameter that never had a gradient has no state
-                like = saved[f"{key}.{name}"]
-                optimiser.state[p][key] = _room(p, like, group)
-
-    def _places(
-        self,
-    ) -> Iterator[tuple[torch.optim.Optimizer, Mapping[str, object], nn.Parameter]]:
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 for p in group["params"]:
-                    yield optimiser, group, p
+                    name = names[id(p)]
+                    for key in keys.get(name, ()):  # no state without a gradient
+                        like = saved[f"{key}.{name}"]
+                        optimiser.state[p][key] = _empty_state(p, like, group)
 
 
-def _room(p: nn.Parameter, like: Tensor, group: Mapping[str, object]) -> Tensor:
-    """A tensor for a saved one: like the parameter where it has its shape, else a counter."""
+def _empty_state(p: nn.Parameter, like: Tensor, group: Mapping[str, object]) -> Tensor:
+    """Zeros for a saved tensor: like the parameter if it has its shape, else a counter."""
     if like.shape == p.shape:
         return torch.zeros_like(p, memory_format=torch.preserve_format)
     on_device = group.get("fused") or group.get("capturable")
@@ -91,18 +85,18 @@ def _room(p: nn.Parameter, like: Tensor, group: Mapping[str, object]) -> Tensor:
 
 
 def _step_unless(skip: Tensor, optimiser: torch.optim.Optimizer) -> None:
-    """One step of an optimiser that knows no flag; counters on the host are left as they are."""
+    """Step an optimiser that does not read the flag; counters on the host are not restored."""
     held = [p for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
-    before = {id(t): t.detach().clone() for t in _all(optimiser, held)}
+    before = {id(t): t.detach().clone() for t in _tensors(optimiser, held)}
     optimiser.step()
     up = skip != 0
     with torch.no_grad():
-        for t in _all(optimiser, held):
-            old = before.get(id(t))  # what the first step has made was nothing before
+        for t in _tensors(optimiser, held):
+            old = before.get(id(t))  # None: created by this step
             t.copy_(torch.where(up, torch.zeros_like(t) if old is None else old, t))
 
 
-def _all(optimiser: torch.optim.Optimizer, held: Sequence[nn.Parameter]) -> Iterator[Tensor]:
+def _tensors(optimiser: torch.optim.Optimizer, held: Sequence[nn.Parameter]) -> Iterator[Tensor]:
     for p in held:
         yield p
         for value in optimiser.state.get(p, {}).values():

@@ -1,9 +1,9 @@
-"""Validation: the ELBO in bits per dimension on the validation split, the same way every time.
+"""Validation: the ELBO in bits per dimension on the validation split, and preview samples.
 
-Each example is looked at a few times (small splits more often, so that the measurement is not ruled
-by chance), at levels spread evenly over all looks and dealt to the examples by a keyed permutation,
-with noise that never changes: two models, or two moments of one, are compared on the very same
-questions. See :mod:`elbowroom.plugins.evaluation.bound_estimator`, also for the standard error.
+Each example is evaluated at a few levels (more for small splits, to limit the variance), evenly
+spaced over all draws and assigned to examples by a keyed permutation, always with the same noise:
+two models, or two checkpoints of one, are compared on the same draws
+(:mod:`elbowroom.plugins.evaluation.bound_estimator`).
 """
 
 from __future__ import annotations
@@ -24,44 +24,46 @@ from elbowroom.runs import VALIDATION
 
 from .ranks import Ranks
 
-_SEED, _STEP = 0, 2**31 - 1  # a step no training reaches: its noise is not a training step's
-_LOOKS = 1024  # at least this many in all
-_FEW = 32  # no device is too small for this many at a time
+_SEED, _STEP = 0, 2**31 - 1  # a noise key that no training step uses
+_DRAWS = 1024  # at least this many in total
+_SMALLEST_BATCH = 32
 
 
 @torch.no_grad()
 def validate(
-    model: Diffusion, split: Split, ranks: Ranks, at_once: int, seed: int = _SEED
+    model: Diffusion, split: Split, ranks: Ranks, batch_size: int, seed: int = _SEED
 ) -> dict[str, float]:
-    """``validation/bits_per_dim`` and its standard error; the same on every rank.
+    """Return ``validation/bits_per_dim`` and its standard error, the same on every rank.
 
-    Of a model with labels it is the bound given the label. ``at_once`` is how many examples a rank
-    has room for in training. Training always asks with one seed.
+    For a model with labels it is the bound given the label. ``batch_size`` is the number of
+    examples per rank and forward pass in training.
     """
     n, dims = len(split), model.process.data.dims
-    looks = BoundEstimator(
-        model, split, torch.arange(n), math.ceil(_LOOKS / n), seed, _STEP, ranks.device
+    estimator = BoundEstimator(
+        model, split, torch.arange(n), math.ceil(_DRAWS / n), seed, _STEP, ranks.device
     )
-    # without gradients a rank has room for twice what it trains with
-    size = max(1, max(_FEW, 2 * at_once) // looks.draws)
-    bits = torch.zeros(2, looks.draws, n, dtype=torch.float64, device=ranks.device)
+    # without gradients twice the training batch fits into memory
+    size = max(1, max(_SMALLEST_BATCH, 2 * batch_size) // estimator.draws)
+    bits = torch.zeros(2, estimator.draws, n, dtype=torch.float64, device=ranks.device)
     for start in range(ranks.rank * size, n + ranks.rank * size, size * ranks.world):
-        # a rank that has run out looks on without counting: sharded networks are called by all
+        # all ranks call a sharded network equally often: surplus results are not counted
         mine = torch.arange(start, min(start + size, n)) if start < n else torch.zeros(1).long()
-        terms = looks.terms(mine)[0]
+        terms = estimator.terms(mine)[0]
         nats = torch.stack((terms.prior + terms.reconstruction, terms.diffusion))
         if start < n:
-            bits[:, :, start : start + size] = nats.view(2, looks.draws, -1) / (dims * math.log(2))
+            bits[:, :, start : start + size] = nats.view(2, estimator.draws, -1) / (
+                dims * math.log(2)
+            )
     ends, diffusion = ranks.sum(bits).cpu()
-    error = standard_error(ends + time_residuals(diffusion, looks.times(torch.arange(n))))
+    error = standard_error(ends + time_residuals(diffusion, estimator.times(torch.arange(n))))
     return {
         VALIDATION: float((ends + diffusion).mean()),
         "validation/standard_error": 0.0 if error is None else error,
     }
 
 
-def shown(model: Diffusion, count: int = 16) -> dict[str, dict[str, Any]]:
-    """``samples`` among the ``images``, a grid of the model's own, or among the ``texts``."""
+def preview(model: Diffusion, count: int = 16) -> dict[str, dict[str, Any]]:
+    """Return a few samples as fields of a RunEvent: one grid in ``images``, or ``texts``."""
     data = model.process.data
     if model.sampler is None or not (data.tokens or has_picture(data.shape)):
         return {}

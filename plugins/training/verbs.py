@@ -5,16 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import attrs
 from elbowroom import Config, Diffusion, load_config, parts_of
 from elbowroom.api import as_dataset, attach_parts, recordable_parts
 from elbowroom.config import check_path
-from elbowroom.runs import RunFolder, defined_in_script, load_weights
+from elbowroom.runs import defined_in_script
 
-from . import run as run_training
+from . import run as runs
 from .loop import InterruptedRun, RunResult
 
 
@@ -27,34 +26,47 @@ def train(
     auto_resume: bool = False,
     **options: Any,
 ) -> RunResult:
-    """Train a model in the new run folder ``out``; afterwards it has the averaged weights.
+    """Train a model in the new run folder ``out``.
 
-    ``model`` may also be a config, as for :func:`assemble`. Keywords are options of the config's
-    section ``train``; ``without`` names observers that shall not be told (``console``). With
-    ``auto_resume`` a run of the same config that has begun there is gone on with.
+    A model that is passed is trained in place and has the averaged (EMA) weights afterwards. Under
+    ``torchrun`` every rank calls this.
 
-    A run that a signal interrupts is saved, then :class:`InterruptedRun` is raised (for Ctrl-C a
-    ``KeyboardInterrupt``): what follows in a script does not run with an unfinished model.
+    Args:
+        model: A model of :func:`assemble` or :func:`load`, or a config: a preset's name, a YAML
+            file, a mapping or a :class:`Config`.
+        out: The run folder to create.
+        device: cpu, cuda, ... Default: the available device.
+        without: Names of observers that are not notified, like ``console`` or ``tensorboard``.
+        auto_resume: If ``out`` contains a run of the same config, resume it.
+        **options: Options of the config's section ``train``, like ``steps=1000``.
+
+    Returns:
+        The result: ``folder``, ``step``, ``latest`` and ``best`` checkpoint, last ``scalars``.
+
+    Raises:
+        ConfigError: An option or the config is invalid.
+        RunError: ``out`` contains another run.
+        InterruptedRun: A signal stopped the run after it was saved. Ctrl-C raises
+            KeyboardInterrupt instead.
+
+    Example:
+        >>> model = er.assemble("digits")
+        >>> result = er.train(model, "runs/digits", steps=200)
+        >>> result.scalars["bits_per_dim"]
     """
     check_path("out", out)
+    how: dict[str, Any] = {"device": device, "without": without, "auto_resume": auto_resume}
     if not isinstance(model, Diffusion):
-        config = _changed(load_config(model), options)
-        return _unless_interrupted(
-            run_training.train(config, out, device=device, without=without, auto_resume=auto_resume)
+        return _raise_if_interrupted(
+            runs.train(_with_options(load_config(model), options), out, **how)
         )
-    config = _changed(parts_of(model).config, options)
+    config = _with_options(parts_of(model).config, options)
     parts = recordable_parts(attrs.evolve(parts_of(model), config=config))
-    config = parts.config
-    _warn_of_main(config)
-    result = run_training.train(
-        config, out, built=(parts, model), device=device, without=without, auto_resume=auto_resume
-    )
-    latest = RunFolder(Path(out)).latest()
-    if latest is not None:
-        load_weights(model, latest)
+    _warn_of_script(parts.config)
+    result = runs.train(parts.config, out, built=(parts, model), **how)
     attach_parts(model, parts)
     model.eval()
-    return _unless_interrupted(result)
+    return _raise_if_interrupted(result)
 
 
 def resume(
@@ -68,14 +80,31 @@ def resume(
     config: Config | None = None,
     data: Any = None,
 ) -> RunResult:
-    """Go on with a run; ``overrides`` may lengthen it or change what is logged and kept.
+    """Resume a run from its last checkpoint, on any number of ranks.
 
-    Code that the run names, and you do not, is executed only with ``trust``; ``restart`` begins a
-    run again whose checkpoints are lost. A ``config`` that is given must be the run's own; ``data``
-    are what a run was trained on whose data have no name.
+    Args:
+        run: The run folder.
+        overrides: Changes of ``train.steps`` and of what is logged and saved, as a mapping or as
+            ``("train.steps=2000",)``. Other changes raise an error that lists the differences.
+        device: cpu, cuda, ... Default: the available device.
+        without: Names of observers that are not notified.
+        trust: Execute code that the run's config refers to (``./my.py:Net``).
+        restart: Start again from step 0 if the checkpoints are missing or damaged.
+        config: The run's config, to verify that it has not changed.
+        data: The data, if the run was trained on data without a name in the config.
+
+    Returns:
+        The result, as of :func:`train`.
+
+    Raises:
+        RunError: The folder contains no run that can be resumed.
+        InterruptedRun: As in :func:`train`.
+
+    Example:
+        >>> er.resume("runs/digits", {"train.steps": 2000})
     """
-    return _unless_interrupted(
-        run_training.resume(
+    return _raise_if_interrupted(
+        runs.resume(
             run,
             overrides,
             config=config,
@@ -88,8 +117,8 @@ def resume(
     )
 
 
-def _unless_interrupted(result: RunResult) -> RunResult:
-    """``result`` of a finished run; of an interrupted one, raise."""
+def _raise_if_interrupted(result: RunResult) -> RunResult:
+    """Return the result of a finished run; raise if it was interrupted."""
     if result.reason == "finished":
         return result
     error = InterruptedRun(result)
@@ -98,16 +127,16 @@ def _unless_interrupted(result: RunResult) -> RunResult:
     raise error
 
 
-def _warn_of_main(config: Config) -> None:
-    """Say what a run will not be good for while there is time to change it."""
+def _warn_of_script(config: Config) -> None:
+    """Warn of components that only the running script can load."""
     for spec in defined_in_script(config):
         warnings.warn(
-            f"{spec.path}: {spec.name.partition(':')[2]} is defined in the script that runs: only "
-            "this script can load or resume the run; from a file of its own every command can",
+            f"{spec.path}: {spec.name.partition(':')[2]} is defined in the script that is running, "
+            "so only this script can load or resume the run. Move it to a module.",
             stacklevel=3,
         )
 
 
-def _changed(config: Config, options: Mapping[str, Any]) -> Config:
-    """With other options of training."""
+def _with_options(config: Config, options: Mapping[str, Any]) -> Config:
+    """The config with changed options of the section ``train``."""
     return load_config(config, {f"train.{name}": value for name, value in options.items()})

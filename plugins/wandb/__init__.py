@@ -1,7 +1,7 @@
-"""Weights & Biases: what a run logs, sent to the project that ``WANDB_PROJECT`` names.
+"""Weights & Biases: logs runs to the project in ``WANDB_PROJECT``.
 
-Without that variable, or with ``WANDB_MODE=disabled``, nothing is imported and nothing is sent: an
-installed package alone never is consent. ``WANDB_MODE=offline`` keeps everything in ``RUN/wandb``.
+Without that variable, or with ``WANDB_MODE=disabled``, nothing is imported or sent, even if the
+package is installed. ``WANDB_MODE=offline`` writes to ``RUN/wandb`` only.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from elbowroom import RunEvent
 
 
-def is_asked_for() -> bool:
-    """Does the environment name a project?"""
+def is_enabled() -> bool:
+    """Return whether the environment names a project."""
     on = os.environ.get("WANDB_MODE", "").lower() != "disabled"
     return on and bool(os.environ.get("WANDB_PROJECT"))
 
 
 @hookimpl
 def run_started(event: RunEvent) -> None:
-    """Begin a run, or go on with it."""
-    if is_asked_for():
+    """Start a run, or resume it."""
+    if is_enabled():
         from .tracking import start
 
         start(event)
@@ -32,26 +32,20 @@ def run_started(event: RunEvent) -> None:
 
 @hookimpl
 def step_logged(event: RunEvent) -> None:
-    """Scalars, and the loss by level."""
-    if is_asked_for():
+    """Log scalars, the loss by level and images."""
+    if is_enabled():
         from .tracking import write
 
         write(event)
 
 
-@hookimpl
-def evaluated(event: RunEvent) -> None:
-    """Measurements and pictures of an evaluation."""
-    if is_asked_for():
-        from .tracking import write
-
-        write(event)
+evaluated = step_logged
 
 
 @hookimpl
 def run_ended(event: RunEvent) -> str | None:
-    """Finish the run, and say where it is."""
-    if not is_asked_for():
+    """Finish the run and return its address."""
+    if not is_enabled():
         return None
     from .tracking import end
 

@@ -1,13 +1,13 @@
-"""Run events as a run of Weights & Biases.
+"""Logs run events to Weights & Biases.
 
     train/loss, train/bits_per_dim, ...   scalars of logging steps
     validation/bits_per_dim, ...          scalars of evaluations
-    level/elbo_by_level                   a histogram over lambda, its heights the curve's
-    samples                               pictures
+    level/elbo_by_level                   a histogram over lambda
+    samples                               images
 
-Everything is drawn over the training step, which is logged beside it: a run that was killed logs
-some steps again when it goes on, and its own counter may not go back. The run's identity is kept in
-``RUN/wandb/run-id``, so that it goes on as the same one.
+The x-axis is the training step, logged as a metric: a resumed run may log some steps again, and
+W&B's own counter cannot decrease. The run id is stored in ``RUN/wandb/run-id``, so that a resumed
+run continues the same W&B run.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from elbowroom import ElbowroomError
 from elbowroom.files import replace_file
+from elbowroom.plugins.training.observers import tag
 
 if TYPE_CHECKING:
     from elbowroom import RunEvent
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 
 _STEP = "step"
 
-_open: dict[Path, Any] = {}  # one for each run in this process
+_open: dict[Path, Any] = {}  # by run folder
 
 
 def start(event: RunEvent) -> None:
-    """Begin the run that this folder has had before, or a new one; named as the folder."""
+    """Start a run named like the folder, or resume the folder's run."""
     wandb = library()
-    kept = event.folder / "wandb" / "run-id"
-    kept.parent.mkdir(exist_ok=True)
-    known = kept.read_text("utf-8").strip() if kept.is_file() else None
+    id_file = event.folder / "wandb" / "run-id"
+    id_file.parent.mkdir(exist_ok=True)
+    known = id_file.read_text("utf-8").strip() if id_file.is_file() else None
     run = wandb.init(
         id=known,
         name=event.folder.resolve().name,
@@ -41,31 +42,29 @@ def start(event: RunEvent) -> None:
         allow_val_change=True,
         resume="allow" if known else None,
         reinit="create_new",
-        settings=wandb.Settings(console="off"),  # what is printed is the console's
+        settings=wandb.Settings(console="off"),  # do not capture the terminal
     )
-    replace_file(kept, f"{run.id}\n".encode())
+    replace_file(id_file, f"{run.id}\n".encode())
     run.define_metric(_STEP, hidden=True)
     run.define_metric("*", step_metric=_STEP)
     _open[event.folder] = run
 
 
 def write(event: RunEvent) -> None:
-    """Scalars, curves and pictures of one moment."""
+    """Log scalars, curves and images."""
     if (run := _open.get(event.folder)) is None:
         return
     wandb = library()
-    told: dict[str, Any] = {
-        name if "/" in name else f"train/{name}": value for name, value in event.scalars.items()
-    }
+    values: dict[str, Any] = {tag(name): value for name, value in event.scalars.items()}
     for name, (x, y) in event.curves.items():
-        told[f"level/{name}"] = wandb.Histogram(np_histogram=histogram(x, y))
-    for name, picture in event.images.items():
-        told[name] = wandb.Image(picture.cpu().numpy())
-    run.log({_STEP: event.step, **told})
+        values[f"level/{name}"] = wandb.Histogram(np_histogram=histogram(x, y))
+    for name, image in event.images.items():
+        values[name] = wandb.Image(image.cpu().numpy())
+    run.log({_STEP: event.step, **values})
 
 
 def end(event: RunEvent) -> str | None:
-    """The measurements a run ended with, and how it ended; where it can be looked at."""
+    """Write the last scalars and the reason of the end; return the address for the user."""
     if (run := _open.pop(event.folder, None)) is None:
         return None
     run.summary.update({**event.scalars, "ended": event.reason})
@@ -75,7 +74,7 @@ def end(event: RunEvent) -> str | None:
 
 
 def histogram(x: Tensor, y: Tensor) -> tuple[list[float], list[float]]:
-    """Heights [n] and edges [n + 1] of bins around ``x``."""
+    """Heights [n] and edges [n + 1] of bins centred at ``x``."""
     width = float(x[1] - x[0]) if len(x) > 1 else 1.0
     centres = x.double().tolist()
     edges = [centres[0] - width / 2, *(at + width / 2 for at in centres)]
@@ -83,12 +82,12 @@ def histogram(x: Tensor, y: Tensor) -> tuple[list[float], list[float]]:
 
 
 def library() -> Any:
-    """The package, or a sentence on how to get it."""
+    """Import wandb; raise with instructions if it is missing."""
     try:
         import wandb
     except ImportError as error:
         raise ElbowroomError(
-            "WANDB_PROJECT is set, and wandb cannot be imported: install elbowroom[wandb], or "
-            f"unset it ({error})"
+            "WANDB_PROJECT is set, but wandb cannot be imported. Install elbowroom[wandb], or "
+            f"unset it ({error})."
         ) from error
     return wandb

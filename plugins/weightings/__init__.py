@@ -1,4 +1,4 @@
-"""The paper's weightings, the repair of any other, and weightings made or learned as bounds."""
+"""Weightings: those of the paper, the isotonic projection onto bounds, and learned ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HERE = "elbowroom.plugins.weightings"
 
 @hookimpl
 def weightings() -> dict[str, str]:
-    """The six of the paper, each one class for every process, the isotonic repair, and more."""
+    """``elbo`` is the default; each serves every process."""
     return {
         "elbo": f"{_HERE}.paper:Elbo",
         "edm": f"{_HERE}.paper:EDM",

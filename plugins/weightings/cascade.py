@@ -2,9 +2,9 @@
 
     w = a_0 + sum_k a_k sigmoid((lambda_k - lambda) / tau_k),      a >= 0, summing to 1
 
-Every term rises with t whatever the schedule, so every choice of shares is a bound. a_k is the mass
-the mixture of bounds (the cascade of Theorem 2) has around lambda_k; a_0 is that of the ELBO. Each
-step is half as wide as the gap between its neighbours. Weightings without a bound at t = 1, ``fm``
+Every term rises with t under every schedule, so every choice of shares is a bound. a_k is the mass
+of the mixture of bounds (the cascade of Theorem 2) around lambda_k, a_0 that of the ELBO. Each step
+is half as wide as the gap between its neighbours. Weightings without a bound at t = 1, ``fm``
 and ``simple``, are not of this form.
 """
 
@@ -21,14 +21,14 @@ from torch import Tensor
 
 
 def _rising(_: object, __: object, knots: Sequence[float]) -> None:
-    finite = math.isfinite(sum(map(abs, knots)))  # the distances too
+    finite = math.isfinite(sum(map(abs, knots)))  # also of the differences
     if not knots or not finite or any(b <= a for a, b in itertools.pairwise(knots)):
         raise ValueError("knots must be one or more finite log-SNRs, each above the one before")
 
 
 @attrs.frozen
 class Cascade(Weighting):
-    """Shares of steps at knots; the first share is the ELBO's, equal shares where none is given."""
+    """Shares of steps at knots; the first share is the ELBO's. Default: equal shares."""
 
     knots: tuple[float, ...] = attrs.field(
         default=(-4.0, -2.0, 0.0, 2.0, 4.0), converter=tuple, validator=_rising
@@ -54,7 +54,7 @@ class Cascade(Weighting):
         return w
 
     def _widths(self) -> list[float]:
-        """Half the mean gap to the neighbours; 1 where there is none."""
+        """Half the mean gap to the neighbours; 1 for a single knot."""
         gaps = [b - a for a, b in itertools.pairwise(self.knots)]
         if not gaps:
             return [1.0]

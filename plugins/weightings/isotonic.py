@@ -1,12 +1,12 @@
-"""The repair: the bound nearest to any weighting.
+"""Isotonic projection: the bound nearest to a weighting.
 
     P = argmin over non-decreasing, non-negative f of  integral (w - f)^2 dt
 
-On a grid this is isotonic regression, each look weighted by the time around it. In continuous time
-straight lines join the values of a fine grid, in discrete time P is known at every step and goes
-up in steps. Either is non-decreasing by construction, to the last bit and at every t, whatever the
-weighting does between the looks. Where w falls P is flat; where w rises P is w at the looks and
-between them to a relative 1e-6 (the weightings of the paper).
+On a grid this is isotonic regression, with each point weighted by the length of its cell. In
+continuous time P is interpolated linearly on a fine grid, in discrete time it is known at every
+step and piecewise constant. Both are exactly non-decreasing at every t, whatever the weighting is
+between grid points. Where w falls P is flat; where w rises P equals w at the grid points, and to a
+relative 1e-6 between them (for the weightings of the paper).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 
 @attrs.frozen
 class Isotonic(Weighting):
-    """The projection of another weighting onto the bounds; it depends on the schedule."""
+    """Projection of a weighting onto the bounds; it depends on the schedule."""
 
     of: Weighting
 
@@ -30,19 +30,19 @@ class Isotonic(Weighting):
         inner = self.of.prepare(schedule, process, steps)
         if steps is not None:
             seen, _ = survey_steps(inner, schedule, process, steps)
-            w = seen.w[seen.w.isfinite()]  # at t = 1 it may be infinite, and stays so
+            w = seen.w[seen.w.isfinite()]  # w may be infinite at t = 1
             return IsotonicStairs(inner, torch.cat([_project(w), seen.w[len(w) :]]))
         seen = look_closely(inner, schedule, process)
         values = _project(seen.w[1:-1], cell_widths(seen.t[1:-1]))
         return IsotonicRamps(inner, values, seen.t[1:-1], float(max(values[-1], seen.w[-1])))
 
     def __call__(self, level: Level) -> Tensor:
-        raise RuntimeError("the isotonic repair needs prepare(schedule, process) first")
+        raise RuntimeError("Isotonic needs prepare(schedule, process) before it is called")
 
 
 @attrs.frozen(eq=False)
 class Projection(Weighting):
-    """A weighting's repair under one schedule and process."""
+    """The projection of a weighting under one schedule and process."""
 
     of: Weighting
     values: Tensor  # [n] non-decreasing
@@ -51,18 +51,18 @@ class Projection(Weighting):
         return self.of.over_positions(shape)
 
     def plain_weight(self, level: Level) -> Tensor:
-        # where w is infinite and elbo_weight 0, their product is what the weighting says it is
+        # where w is infinite and elbo_weight 0, the weighting defines their product
         w = self(level)
         return torch.where(w.isinf(), self.of.plain_weight(level), w * level.elbo_weight)
 
 
 @attrs.frozen(eq=False)
 class IsotonicRamps(Projection):
-    """Straight lines between neighbours: each operation keeps the order of its operands."""
+    """Linear interpolation by operations that preserve order in floating point."""
 
-    t: Tensor  # [n] rising, inside (0, 1)
-    end: float  # at t = 1, perhaps infinite
-    _near: dict[torch.device, tuple[Tensor, Tensor]] = attrs.field(factory=dict, init=False)
+    t: Tensor  # [n] increasing, inside (0, 1)
+    end: float  # value at t = 1, possibly infinite
+    _cache: dict[torch.device, tuple[Tensor, Tensor]] = attrs.field(factory=dict, init=False)
 
     def __call__(self, level: Level) -> Tensor:
         t, (nodes, values) = level.t.double(), self._on(level.t.device)
@@ -73,15 +73,15 @@ class IsotonicRamps(Projection):
         return torch.where(t >= 1, self.end, w).to(level.t.dtype)
 
     def _on(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The lines, where they are asked for; brought there once."""
-        if device not in self._near:
-            self._near[device] = self.t.to(device), self.values.to(device)
-        return self._near[device]
+        """Nodes and values on a device, copied once."""
+        if device not in self._cache:
+            self._cache[device] = self.t.to(device), self.values.to(device)
+        return self._cache[device]
 
 
 @attrs.frozen(eq=False)
 class IsotonicStairs(Projection):
-    """The value of the nearest of T steps."""
+    """The value at the nearest of T steps."""
 
     def __call__(self, level: Level) -> Tensor:
         steps = len(self.values)
@@ -90,6 +90,6 @@ class IsotonicStairs(Projection):
 
 
 def _project(w: Tensor, weight: Tensor | None = None) -> Tensor:
-    """The nearest non-decreasing, non-negative sequence; w itself, bit by bit, if it is one."""
-    # pooled means may differ in the last bit: the running maximum makes them one
+    """The nearest non-decreasing, non-negative sequence; exactly w if it is one."""
+    # pooled means may differ in the last bit, which the running maximum removes
     return isotonic_projection(w, weight).cummax(0).values.clamp(min=0)

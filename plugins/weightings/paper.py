@@ -1,6 +1,6 @@
 """The paper's weightings that are functions of the log-SNR (its tables 1 and 2).
 
-Written once, in lambda: with a process's own lambda(t) each becomes the w(t) of both tables.
+As functions of lambda; with the lambda(t) of a process they are the w(t) of both tables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 @attrs.frozen
 class Elbo(Weighting):
-    """w = 1: the evidence lower bound itself."""
+    """w = 1: the evidence lower bound."""
 
     def __call__(self, level: Level) -> Tensor:
         return torch.ones_like(level.log_snr)
@@ -25,8 +25,8 @@ class Elbo(Weighting):
 class EDM(Weighting):
     """w = N(lambda; m, s^2) (e^-lambda + d^2) / d^2 (Karras et al. 2022).
 
-    e^-lambda N(lambda; m, s^2) is itself a normal density, shifted to m - s^2: written so, nothing
-    overflows at either end.
+    e^-lambda N(lambda; m, s^2) is a normal density with mean m - s^2, up to a factor; in this form
+    nothing overflows at either end.
     """
 
     mean: float = 2.4
@@ -62,7 +62,7 @@ class Sigmoid(Weighting):
 
 @attrs.frozen
 class FlowMatching(Weighting):
-    """w = e^(-lambda/2) (Lipman et al. 2022): without bound as t goes to 1."""
+    """w = e^(-lambda/2) (Lipman et al. 2022): unbounded as t goes to 1."""
 
     def __call__(self, level: Level) -> Tensor:
         return (-level.log_snr / 2).exp()

@@ -1,10 +1,10 @@
-"""Some positions count more than others: channels of a picture, tokens of a text.
+"""Weights per position: channels of an image, tokens of a text.
 
     loss = w(t) elbo_weight(t) sum_n v_n plain_n
 
-With v the same everywhere this is the weighting ``of`` itself, which may be one that learns. Every
-position's part of the loss is non-negative, so the objective lies between min(v) and max(v) times
-that; v is divided by its mean. Where ``of`` weighs positions too, the weights multiply.
+With equal v this is the weighting ``of``, which may be trainable. The loss of every position is
+non-negative, so the objective is between min(v) and max(v) times that of ``of``; v is divided by
+its mean. If ``of`` has weights per position too, they are multiplied.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 def _checked(weights: Sequence[float]) -> tuple[float, ...]:
     if not weights or min(weights) < 0 or not sum(weights) < float("inf") or max(weights) <= 0:
-        raise ValueError("weights: one number or more, none negative, not all zero")
+        raise ValueError("weights must be non-negative numbers, not all zero")
     return tuple(map(float, weights))
 
 

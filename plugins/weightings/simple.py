@@ -1,10 +1,10 @@
-"""The simple weighting: every plain loss weighs the same.
+"""The simple weighting: the unweighted plain loss.
 
     w(t) = 1 / elbo_weight(t)
 
 Gaussian: -1/lambda', Ho et al.'s objective. Masked: -(1 - alpha)/alpha', the weighting of masked
-image models. It depends on the schedule, so it has no form in lambda alone. Its weight on the
-plain loss is 1 where w itself is infinite (masked cosine at t = 1), so that one is given directly.
+image models. It depends on the schedule, so it is not a function of lambda alone. Its weight on the
+plain loss is 1 also where w is infinite (masked cosine at t = 1), so it is given directly.
 """
 
 from __future__ import annotations

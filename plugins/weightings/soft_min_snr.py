@@ -1,9 +1,9 @@
-"""Soft Min-SNR: what is asked of nearly clean data counts less, without a kink.
+"""Soft Min-SNR: a smooth form of Min-SNR, with less weight on nearly clean data.
 
     weight on the plain loss   gamma / (SNR + gamma) = sigmoid(log gamma - lambda)
 
-Min-SNR (Hang et al. 2023) has min(SNR, gamma) / SNR there, which this smooths. Given as the weight
-on the plain loss at uniform times, it depends on the schedule, as ``simple`` does.
+Min-SNR (Hang et al. 2023) has min(SNR, gamma) / SNR instead. As a weight on the plain loss at
+uniform times it depends on the schedule, as ``simple`` does.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ class SoftMinSNR(Weighting):
         return self.plain_weight(level) / level.elbo_weight
 
     def plain_weight(self, level: Level) -> Tensor:
-        # NaN without a schedule: times are uniform under one only
+        # NaN without a schedule, which defines the uniform times
         return (math.log(self.gamma) - level.log_snr).sigmoid() + 0 * level.t

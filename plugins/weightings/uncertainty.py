@@ -1,11 +1,10 @@
-"""Learned uncertainty (Karras et al. 2024): the loss of each level in units of itself.
+"""Learned uncertainty (Karras et al. 2024): the loss of each level relative to its mean.
 
     loss = w e^(-u(lambda)) elbo_weight plain + u(lambda)
 
-is least for e^u = the expected weighted loss at lambda (over the density of times, where it is not
-uniform): every level then contributes the same. u is a line through values at knots of lambda,
-trained along with the network. What it is at a moment need not be a bound; its certificate is
-logged.
+is minimal for e^u = the expected weighted loss at lambda (divided by the density of times): every
+level then contributes the same. u is piecewise linear between knots of lambda and trained with the
+network. The weighting need not be a bound; its certificate is logged.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _WIDEST = 16.0  # |lambda| of the outermost knots
 
 
 class Uncertainty(nn.Module, Weighting):
-    """The weighting ``of``, divided by the loss that is expected at each level."""
+    """The weighting ``of``, divided by the expected loss at each level."""
 
     def __init__(self, *, of: Weighting | None = None, knots: int = 33) -> None:
         super().__init__()
         if knots < 2:
-            raise ValueError("knots: a line needs two at least")
+            raise ValueError("knots must be at least 2")
         self.of = of or Elbo()
         self.u = nn.Parameter(torch.zeros(knots))
 

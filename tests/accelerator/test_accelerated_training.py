@@ -59,7 +59,7 @@ def stepped(
     with watched() as seen:
         for n in range(updates):
             training.step(n)
-    training.feed.close()
+    training.batches.close()
     found = training.tensors()
     return {f"{part}/{k}": t for part, made in found.items() for k, t in made.items()}, seen
 
@@ -128,7 +128,7 @@ def test_a_run_on_the_second_device_drops_the_same_units(monkeypatch):
         ranks = Ranks(device)
         training = Training(model(parts, CPU), parts.data, parts.config.train, seed=1, ranks=ranks)
         losses.append(training.gradients(0).per_example.tolist())
-        training.feed.close()
+        training.batches.close()
     assert losses[0] == losses[1]
 
 

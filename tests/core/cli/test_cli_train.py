@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from elbowroom.plugins.training.command import _tell
+from elbowroom.plugins.training.command import _print_result
 from elbowroom.plugins.training.loop import RunResult
 from PIL import Image
 
@@ -62,7 +62,7 @@ def test_sample_says_what_it_used_and_replaces_nothing_unasked(run, tmp_path):
     assert used in first.out.replace("\n", "") and "attention uses" not in first.err
     before = (tmp_path / "samples.npz").read_bytes()
     again = elbowroom(*words)
-    assert again.code == 2 and "--overwrite replaces it" in " ".join(again.err.split())
+    assert again.code == 2 and "Use --overwrite to replace it" in " ".join(again.err.split())
     assert (tmp_path / "samples.npz").read_bytes() == before
     replaced = elbowroom(*words, "--overwrite", "--json")
     assert replaced.code == 0 and (tmp_path / "samples.npz").read_bytes() != before
@@ -97,23 +97,23 @@ def test_resume_goes_on_and_refuses_another_config(run):
     finished = elbowroom("train", "--resume", folder)
     assert finished.code == 0
     told = " ".join(finished.out.split())
-    assert f"to train longer: elbowroom train --resume {folder} train.steps=12" in told
+    assert f"To train longer: elbowroom train --resume {folder} train.steps=12" in told
     refused = elbowroom("train", "--resume", folder, "train.batch_size=16")
     assert refused.code == 2 and "train.batch_size" in refused.err
 
 
 def test_an_interrupted_run_is_to_be_resumed_not_lengthened(capsys):
     """Also where it was interrupted before its first line of the log."""
-    _tell(RunResult(Path("r"), 1, 6, "interrupted", Path("c"), None, {}, 0.0), json=False)
+    _print_result(RunResult(Path("r"), 1, 6, "interrupted", Path("c"), None, {}, 0.0), json=False)
     told = capsys.readouterr().out
-    assert "stopped at step 1 of 6" in told and "to train longer" not in told
+    assert "stopped at step 1 of 6" in told and "To train longer" not in told
 
 
 BAD = [
     (["train"], "CONFIG"),
-    (["train", "digits", "--out", "x", "--resume", "y"], "exclude"),
-    (["train", "--auto-resume", "--resume", "y"], "exclude"),
-    (["train", "digits", "--auto-resume"], "say where with --out RUN"),
+    (["train", "digits", "--out", "x", "--resume", "y"], "excludes"),
+    (["train", "--auto-resume", "--resume", "y"], "excludes"),
+    (["train", "digits", "--auto-resume"], "needs --out RUN"),
     (["train", "digits", "--resume", "nowhere"], "digits"),
     (["train", "--resume", "nowhere"], "nowhere"),
     (["train", "digits", "sampler=ddim", "--out", "x"], "cannot serve process 'masked'"),

@@ -9,7 +9,7 @@ import torch
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.objective.loss import bound
-from elbowroom.plugins.training.boundary import boundary
+from elbowroom.plugins.training.log_window import boundary
 from elbowroom.plugins.training.ranks import Ranks
 from elbowroom.plugins.training.step import Training
 from elbowroom.randomness.noise import Noise
@@ -61,11 +61,11 @@ def test_a_network_that_uniform_baseline_is_logged_with_log_v():
     )
     model = training.model
     model.denoiser = Clueless(model)
-    training.spread = model
+    training.distributed = model
     with torch.no_grad():
         for n in range(400):
             training.window.add(model(*training.batch(n)), torch.zeros(()))
-    training.feed.close()
+    training.batches.close()
     logged = training.window.measurements()[0]["bits_per_dim"]
     assert logged == pytest.approx(math.log2(parts.data.spec.levels), rel=0.01)
 

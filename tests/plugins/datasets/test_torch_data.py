@@ -89,3 +89,12 @@ def test_a_run_with_it_is_a_run(tmp_path):
     assert er.evaluate(tmp_path / "run", data=pairs(), metrics=("bpd",)).measurements
     with pytest.raises(ElbowroomError, match=r"needs a data set.*er\.evaluate\(run, data="):
         evaluate_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_channels_first_are_refused(channels):
+    """Images [N, C, H, W] are not read as if they were channels last."""
+    x = torch.zeros(20, channels, 8, 8, dtype=torch.uint8)
+    with pytest.raises(ElbowroomError, match=r"channels first.*permute\(0, 2, 3, 1\)"):
+        er.assemble(SMALL, data=x)
+    assert er.TorchData(TensorDataset(x.permute(0, 2, 3, 1))).spec.shape == (8, 8, channels)

@@ -73,6 +73,7 @@ def test_the_command_states_what_the_error_includes(run, tmp_path):
     words = ["evaluate", run, "--samples", "20", "--metric", "fid", "--out", tmp_path / "out"]
     ran = elbowroom(*words, "--sample-seeds", "2")
     assert ran.code == 0
-    assert "over 2 sample seeds" in " ".join(ran.out.split())
+    assert "over 2 sample seeds (1 degree of freedom" in " ".join(ran.out.split())
+    assert "a 95 % interval is ± 12.7 se" in " ".join(ran.out.split())
     assert read_evaluation(tmp_path / "out")["protocol"]["sample_seeds"] == 2
     assert elbowroom(*words, "--sample-seeds", "0").code == 2

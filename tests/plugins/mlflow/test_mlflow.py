@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from elbowroom.errors import ElbowroomError
 from elbowroom.plugins import mlflow as plugin
-from elbowroom.plugins.mlflow.tracking import allowed, flat, library
+from elbowroom.plugins.mlflow.tracking import allowed, library
+from elbowroom.plugins.training.observers import flatten
 
 from tests.helpers.observing import CONFIG, observe
 
@@ -41,7 +42,7 @@ def test_a_missing_package_is_said(monkeypatch):
 
 def test_names_and_values_are_what_a_store_takes():
     """Nested values by their path; signs that names may not have become underscores."""
-    assert dict(flat(CONFIG))["train.betas"] == [0.9, 0.99]
+    assert dict(flatten(CONFIG))["train.betas"] == [0.9, 0.99]
     assert allowed("validation/bits_per_dim") == "validation/bits_per_dim"
     assert allowed("λ: a@b") == "__ a_b"
 

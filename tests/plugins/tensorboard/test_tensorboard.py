@@ -18,9 +18,9 @@ from elbowroom.plugins.tensorboard.writer import (
     WIDE,
     _axes,
     curve,
-    flat,
     log_folder,
 )
+from elbowroom.plugins.training.observers import flatten
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 CONFIG = {"process": {"name": "masked"}, "train": {"steps": 4, "betas": [0.9, 0.99]}, "seed": 0}
@@ -164,13 +164,10 @@ def test_events_without_a_start_are_ignored(tmp_path):
 
 
 def test_a_config_is_flattened_by_path():
-    """Only values TensorBoard can show."""
-    assert dict(flat(CONFIG)) == {
-        "process.name": "masked",
-        "train.steps": 4,
-        "train.betas": "[0.9, 0.99]",
-        "seed": 0,
-    }
+    """Keys are paths; values are as in the config."""
+    flat = dict(flatten(CONFIG))
+    assert flat.keys() == {"process.name", "train.steps", "train.betas", "seed"}
+    assert flat["train.steps"] == 4
 
 
 def test_a_value_of_many_lines_stays_in_the_config_s_block(tmp_path):

@@ -38,7 +38,7 @@ def gradients(config, n=3):
     try:
         one = training(config)
         losses = one.gradients(n)
-        one.feed.close()
+        one.batches.close()
         return losses, {name: p.grad for name, p in one.model.named_parameters()}
     finally:
         torch.set_default_dtype(with_double)
@@ -63,7 +63,7 @@ def test_parts_are_unequal_in_units_where_it_matters():
     """A mean of the parts' means would be another loss: the test above can fail."""
     one = training(config())
     x, _, noise = one.batch(3)
-    one.feed.close()
+    one.batches.close()
     units = one.model.objective.units(one.model.encode(x), noise)
     assert units[:4].sum() != units[4:].sum()
 
@@ -82,7 +82,7 @@ def test_no_more_examples_than_asked_are_in_the_network_at_once():
     one, seen = training(config(micro_batch=3)), []
     one.model.denoiser.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
     one.step(0)
-    one.feed.close()
+    one.batches.close()
     assert seen == [3, 3, 2]
 
 
@@ -120,7 +120,7 @@ def test_replicas_exchange_gradients_once_an_update(group):
     counts = []
     for micro in (None, 2):
         one, sent = training(config(micro_batch=micro)), []
-        one.spread = replicated(one.model)
+        one.distributed = replicated(one.model)
 
         def count(_, bucket, sent=sent):
             sent.append(bucket.index())
@@ -128,10 +128,10 @@ def test_replicas_exchange_gradients_once_an_update(group):
             done.set_result(bucket.buffer())
             return done
 
-        one.spread.register_comm_hook(None, count)
+        one.distributed.register_comm_hook(None, count)
         one.gradients(0)
         one.gradients(1)
-        one.feed.close()
+        one.batches.close()
         counts.append(len(sent))
     assert counts[0] == counts[1] > 0
 
@@ -139,12 +139,12 @@ def test_replicas_exchange_gradients_once_an_update(group):
 def test_shards_get_their_gradients_with_the_last_micro_batch(group):
     """Before it, none of them has one."""
     one, seen = training(config(micro_batch=3)), []
-    one.spread = sharded(one.model, one.model.denoiser, CPU)
+    one.distributed = sharded(one.model, one.model.denoiser, CPU)
     shards = list(one.model.parameters())
     look = lambda *_: seen.append(all(p.grad is None for p in shards))  # noqa: E731
     one.model.denoiser.register_forward_pre_hook(look)
     one.gradients(0)
-    one.feed.close()
+    one.batches.close()
     assert seen == [True] * 3
     assert all(p.grad is not None for p in shards)
 

@@ -16,12 +16,10 @@ from elbowroom import (
 )
 from elbowroom.contracts.denoiser import hidden_weights
 from elbowroom.plugins.conformance import check_optimiser
-from elbowroom.plugins.training.optim.adamw import AdamW
-from elbowroom.plugins.training.optim.muon import Muon
-from elbowroom.plugins.training.optim.orthogonal import OrthogonalSteps, polar
+from elbowroom.plugins.training.muon import Muon, OrthogonalSteps, polar
+from elbowroom.plugins.training.optimiser import AdamW
 from elbowroom.plugins.training.ranks import Ranks
-from elbowroom.plugins.training.rates.constant import Constant
-from elbowroom.plugins.training.rates.cosine import Cosine
+from elbowroom.plugins.training.rate_schedule import Constant, Cosine
 from elbowroom.plugins.training.run import resume, train
 from elbowroom.plugins.training.step import check_sharding
 from elbowroom.plugins.training.updates import Updates
@@ -198,7 +196,9 @@ def test_muon_is_refused_where_matrices_are_split():
     changes = {"train.optimiser": "muon", "train.parallel": "fsdp"}
     options = load_config(tiny_config(), changes).train
     several = attrs.evolve(Ranks(torch.device("cpu")), world=2)
-    with pytest.raises(IncompatibleError, match="fsdp splits matrices that optimiser muon needs"):
+    with pytest.raises(
+        IncompatibleError, match="fsdp shards matrices, which optimiser muon cannot"
+    ):
         check_sharding(options, several)
     check_sharding(options, Ranks(torch.device("cpu")))
     check_sharding(attrs.evolve(options, parallel="ddp"), several)

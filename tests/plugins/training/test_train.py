@@ -15,7 +15,7 @@ from elbowroom import Weighting, installed
 from elbowroom.config.assembly import build_model, build_parts
 from elbowroom.config.sections import load_config
 from elbowroom.errors import ConfigError, IncompatibleError, PluginError
-from elbowroom.plugins.training.boundary import boundary
+from elbowroom.plugins.training.log_window import boundary
 from elbowroom.plugins.training.loop import INTERRUPTED
 from elbowroom.plugins.training.non_finite import NonFiniteError
 from elbowroom.plugins.training.run import reproduce, resume, train
@@ -32,7 +32,7 @@ QUIET = {"console", "tensorboard"}
 @pytest.fixture(autouse=True)
 def _few_looks(monkeypatch):
     """A coarse validation is enough here."""
-    monkeypatch.setattr("elbowroom.plugins.training.validation._LOOKS", 128)
+    monkeypatch.setattr("elbowroom.plugins.training.validation._DRAWS", 128)
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_finished_run_resumes_to_nothing_or_to_more_steps(tmp_path):
     assert resume(tmp_path / "run", without=QUIET).step == 4
     assert resume(tmp_path / "run", ["train.steps=6"], without=QUIET).step == 6
     assert RunFolder(tmp_path / "run").config().train.steps == 6
-    with pytest.raises(RunError, match=r"is at step 6 already: train\.steps=5 lies behind it"):
+    with pytest.raises(RunError, match=r"is at step 6 already, beyond train\.steps=5"):
         resume(tmp_path / "run", ["train.steps=5"])
 
 
@@ -278,7 +278,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_leaves_what_reproduces_it(
 
     kept = read_tensors(dump / "model.safetensors")
     assert all(torch.equal(kept[name], weights[name]) for name in weights)
-    told = json.loads((dump / "fault.json").read_text())
+    told = json.loads((dump / "report.json").read_text())
     assert told["reproduced"]
     assert told["step"] == step
     assert len(told["examples"]) == 4
@@ -444,6 +444,6 @@ def test_a_lost_rank_is_reported_with_the_way_to_resume(tmp_path, monkeypatch):
     def lose(*_):
         raise RuntimeError("[pair.cc:537] Read error [127.0.0.1]:1: Connection reset by peer")
 
-    monkeypatch.setattr("elbowroom.plugins.training.loop._Run.go", lose)
+    monkeypatch.setattr("elbowroom.plugins.training.loop._Run.run", lose)
     with pytest.raises(RunError, match=r"another rank ended .* --resume .*run"):
         train(tiny_config(steps=1), tmp_path / "run", without=QUIET)

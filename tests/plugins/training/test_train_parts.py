@@ -17,9 +17,7 @@ from elbowroom.plugins.training.ema import EMA
 from elbowroom.plugins.training.non_finite import NonFiniteGuard, numbers
 from elbowroom.plugins.training.observers import Observers
 from elbowroom.plugins.training.ranks import Ranks, blocks
-from elbowroom.plugins.training.rates.constant import Constant
-from elbowroom.plugins.training.rates.cosine import Cosine
-from elbowroom.plugins.training.rates.warmup_stable_decay import WarmupStableDecay
+from elbowroom.plugins.training.rate_schedule import Constant, Cosine, WarmupStableDecay
 from elbowroom.plugins.training.signals import Interrupt
 from elbowroom.plugins.training.step import clip, dropout_seed, gradient_norm
 from elbowroom.randomness.generators import seed_generators
@@ -188,9 +186,9 @@ def test_signals_are_remembered_and_a_second_interrupt_stops_at_once():
     """SIGTERM and SIGINT ask; the second SIGINT raises; handlers come back afterwards."""
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     with Interrupt() as interrupt:
-        assert interrupt.asked is None
+        assert interrupt.signal is None
         os.kill(os.getpid(), signal.SIGTERM)
-        assert interrupt.asked == "SIGTERM"
+        assert interrupt.signal == "SIGTERM"
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
@@ -234,10 +232,10 @@ def test_an_observer_that_fails_is_left_out_and_the_others_go_on(tmp_path):
     manager.register(muted, "pkg/muted")
     observers = Observers(manager.hook, without={"muted"})
     with pytest.warns(UserWarning, match="pkg/broken failed in step_logged at step 1: .*disk full"):
-        observers.tell("step_logged", RunEvent(tmp_path, 1, 5, {}))
+        observers.notify("step_logged", RunEvent(tmp_path, 1, 5, {}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it was said once
-        observers.tell("step_logged", RunEvent(tmp_path, 2, 5, {}))
+        observers.notify("step_logged", RunEvent(tmp_path, 2, 5, {}))
     assert sound.steps == [1, 2]
     assert muted.steps == []
     assert list(observers.failed) == ["pkg/broken"]
@@ -283,7 +281,7 @@ def test_an_observer_cannot_end_a_run(tmp_path, error):
     observers = Observers(manager.hook)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        observers.tell("run_started", RunEvent(tmp_path, 0, 5, {}))
+        observers.notify("run_started", RunEvent(tmp_path, 0, 5, {}))
     assert type(error).__name__ in observers.failed["pkg/broken"]
 
 
@@ -315,6 +313,6 @@ def test_what_an_observer_returns_at_the_end_is_a_remark_for_the_user(tmp_path):
     for said in ("logs are in a drawer", None, 5):
         manager.register(Saying(said), f"pkg/{said}")
     observers = Observers(manager.hook)
-    observers.tell("run_ended", RunEvent(tmp_path, 5, 5, {}, reason="finished"))
+    observers.notify("run_ended", RunEvent(tmp_path, 5, 5, {}, reason="finished"))
     assert observers.remarks == ["logs are in a drawer"]
     assert not observers.failed

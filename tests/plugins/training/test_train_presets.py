@@ -39,7 +39,7 @@ SMALL = {
 @pytest.fixture(autouse=True)
 def _few_looks(monkeypatch):
     """A coarse validation is enough here."""
-    monkeypatch.setattr("elbowroom.plugins.training.validation._LOOKS", 8)
+    monkeypatch.setattr("elbowroom.plugins.training.validation._DRAWS", 8)
 
 
 @pytest.mark.parametrize("name", BASELINES)

@@ -1,1 +1,0 @@
-"""Optimisers: AdamW for everything, or Muon for the matrices of hidden layers."""

@@ -1,1 +1,0 @@
-"""Learning-rate schedules after the warm-up."""
