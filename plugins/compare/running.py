@@ -52,7 +52,7 @@ def run_comparison(
                     if point.status in ("waiting", "running"):
                         _read_progress(point)
                 watch(points)
-                if interrupt.asked:
+                if interrupt.signal:
                     break
     for point in missing:
         if point.status in ("waiting", "running"):
