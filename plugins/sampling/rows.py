@@ -209,6 +209,9 @@ def _code(part: Part, cell: str, missing: Sequence[str]) -> int:
     if cell == "":
         return -1
     value = number(cell)
+    same = [k for k, text in enumerate(values) if value is not None and number(text) == value]
+    if same:  # 20.0 is 20
+        return same[0]
     if value is not None and part.bins is not None:
         code = int(bin_codes(np.array([value]), part.bins)[0])
         low, high = part.bins[0][0], part.bins[-1][1]

@@ -105,6 +105,11 @@ class Column:
     def _binned(self, numbers: NDArray[Any], train: NDArray[np.bool_], most: int) -> Coded:
         there = ~np.isnan(numbers)
         missing = not bool(there.all())
+        if not bool((train & there).any()):
+            raise ElbowroomError(
+                f"{self._source}: column {self.name!r} has no number in the training rows; leave "
+                f"it out with data.drop=[{self.name}]"
+            )
         bins = quantile_bins(numbers[train & there], most - missing)
         codes = (bin_codes(numbers, bins) + missing).astype(np.uint16)
         codes[~there] = 0
@@ -118,8 +123,6 @@ class Column:
 def quantile_bins(numbers: NDArray[Any], most: int) -> Bins:
     """(least, greatest) number of at most ``most`` bins with about equally many numbers each."""
     different, counts = np.unique(numbers, return_counts=True)
-    if not len(different):
-        raise ElbowroomError("a column of numbers has none in the training rows")
     bins: list[tuple[float, float]] = []
     left, begin, inside = int(counts.sum()), 0, 0
     for k, count in enumerate(counts.tolist()):

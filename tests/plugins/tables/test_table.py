@@ -15,7 +15,7 @@ from elbowroom.plugins.conformance import check_dataset
 from elbowroom.plugins.sampling.rows import as_csv, decode_rows, encode_rows
 from elbowroom.plugins.sampling.write import sample_run
 from elbowroom.plugins.tables.columns import MOST, quantile_bins
-from elbowroom.plugins.tables.dataset import Table
+from elbowroom.plugins.tables.dataset import FrameTable, Table
 
 
 def people(rows: int = 400) -> str:
@@ -111,7 +111,7 @@ def test_whole_numbers_in_bins_stay_whole(tmp_path):
 def test_what_a_file_does_not_have_is_unknown(file, tmp_path):
     """-1 for absent columns and for empty cells, unless missing is a value of the column."""
     given = tmp_path / "given.csv"
-    given.write_text("city,age\n,20\nKöln,\n", "utf-8")
+    given.write_text("city,age\n,20.0\nKöln,\n", "utf-8")
     found = encode_rows(given, Table(path=file, bins=16).spec)
     assert found.x.tolist() == [[2, -1, 0, -1, -1], [-1, -1, 3, -1, -1]]
 
@@ -199,6 +199,8 @@ def test_unknown_columns_are_refused_with_the_nearest_name(file):
         Table(path=file, label="income", bins=16).spec  # noqa: B018
     with pytest.raises(ElbowroomError, match="cannot read the table"):
         Table(path=file.parent / "none.csv").spec  # noqa: B018
+    with pytest.raises(ValueError, match="no name of a package"):
+        Table(path=file, package="os.path")
     with pytest.raises(ElbowroomError, match="pip install --no-deps nothing-here"):
         Table(path=file, package="nothing_here").spec  # noqa: B018
 
@@ -258,6 +260,27 @@ def test_the_spec_of_a_table_is_restored_from_json(file):
     assert back == spec and back.parts == spec.parts
     other = Table(path=file, bins=8).spec
     assert not other.fits(spec)
+
+
+def test_an_array_of_records_is_a_table(file, tmp_path):
+    """The same integers as of the file; a model can be trained on it."""
+    with file.open(encoding="utf-8", newline="") as opened:
+        rows = [tuple(row.values()) for row in csv.DictReader(opened)]
+    names = "age income city unit code member".split()  # noqa: SIM905
+    records = np.array(rows, dtype=[(name, "U20") for name in names])
+    given = FrameTable(frame=records, bins=16)
+    assert given.spec.parts == Table(path=file, bins=16).spec.parts
+    model = assemble("table", {"denoiser.width": 16, "denoiser.depth": 1}, data=given)
+    with pytest.warns(UserWarning, match="made in Python"):
+        train(model, tmp_path / "run", steps=2)
+
+
+def test_a_data_frame_is_a_table(file):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(file, na_values=["?"], dtype={"code": str})
+    given, plain = FrameTable(frame=frame, bins=16), Table(path=file, bins=16)
+    assert given.spec.sizes == plain.spec.sizes
+    assert torch.equal(*(d.split("train").take(torch.arange(300)).x for d in (plain, given)))
 
 
 @pytest.mark.extra
