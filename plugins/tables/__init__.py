@@ -19,10 +19,10 @@ def datasets() -> Mapping[str, str]:
 def metrics() -> Mapping[str, str]:
     """Name -> class, loaded when an evaluation names it or its data are a table."""
     return {
-        "table-controls": f"{_HERE}.metrics:Controls",
-        "c2st": f"{_HERE}.metrics:C2ST",
-        "utility": f"{_HERE}.metrics:Utility",
-        "nearest": f"{_HERE}.metrics:Nearest",
+        "table-controls": f"{_HERE}.row_metrics:Controls",
+        "c2st": f"{_HERE}.row_metrics:C2ST",
+        "utility": f"{_HERE}.row_metrics:Utility",
+        "nearest": f"{_HERE}.row_metrics:Nearest",
     }
 
 

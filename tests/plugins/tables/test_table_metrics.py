@@ -11,7 +11,7 @@ from elbowroom import IncompatibleError, Subject, named_component
 from elbowroom.plugins.conformance import check_metric
 from elbowroom.plugins.tables.controls import chow_liu, independent
 from elbowroom.plugins.tables.dataset import Table
-from elbowroom.plugins.tables.metrics import C2ST, Controls, Nearest, TableRows, Utility
+from elbowroom.plugins.tables.row_metrics import C2ST, Controls, Nearest, TableRows, Utility
 
 SIZES = (3, 2, 4, 2)
 NAMES = ("no", "yes")
