@@ -51,10 +51,10 @@ class Model:
 
     def __init__(self, schedule, power=3.0, process=None):
         self.process, self.schedule = (process or Masked()).bind(SPEC), schedule
-        self.known = attrs.evolve(TABLE, power=power).predict(self.process)
+        self.exact = attrs.evolve(TABLE, power=power).predict(self.process)
 
     def predict(self, z, level, cond):
-        return self.known(z, level)
+        return self.exact(z, level)
 
 
 ENDS = {"whole": Cosine(eps=0.0), "cut": Linear(eps=0.1)}
