@@ -114,7 +114,7 @@ def _print(record: Mapping[str, Any]) -> None:
 
     out = console()
     listing = table(
-        "Measurements", "measurement", ">value", ">± se", ">real data", ">uniform baseline", "of"
+        "Measurements", "measurement", ">value", ">± se", ">real data", ">uniform", "of"
     )
     measurements: list[Mapping[str, Any]] = list(record["figures"].values())
     drawn = common_sampling([measurement["of"] for measurement in measurements])
@@ -145,7 +145,7 @@ def _print(record: Mapping[str, Any]) -> None:
     out.print(Text(error_words(measurements), style="dim"))
     out.print(
         Text(
-            "real data: the same measurement of the test split; uniform: of the uniform baseline",
+            "real data: the value for the test split; uniform: for the uniform baseline",
             style="dim",
         )
     )

@@ -86,8 +86,8 @@ def test_a_run_says_how_long_it_will_take(tmp_path, capsys, device):
         plugin.progressed(attrs.evolve(begin, step=step))
     plugin.run_ended(attrs.evolve(begin, step=3, reason="interrupted"))
     told = capsys.readouterr().err
-    assert told.count("2 s a step: 2 days 7:33:16 to go") == 1
-    assert ("made for a GPU" in told) == (device == "cpu")
+    assert told.count("2 s per step, 2 days 7:33:16 remaining") == 1
+    assert ("more than a day on this CPU" in told) == (device == "cpu")
 
 
 def test_a_long_first_step_is_enough_to_tell(tmp_path, capsys):
@@ -100,7 +100,7 @@ def test_a_long_first_step_is_enough_to_tell(tmp_path, capsys):
     plugin.run_ended(attrs.evolve(begin, step=1, reason="interrupted"))
     told = capsys.readouterr().err
     assert "training, step 1/11, 0:00:40 so far, 0:06:40 to go" in told
-    assert "40 s a step: 0:06:40 to go" in told
+    assert "40 s per step, 0:06:40 remaining" in told
 
 
 def test_a_bar_moves_between_logs(tmp_path):

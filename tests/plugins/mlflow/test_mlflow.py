@@ -36,7 +36,7 @@ def test_nothing_happens_unless_asked_for(tmp_path, monkeypatch):
 def test_a_missing_package_is_said(monkeypatch):
     """Asked for and not there: one sentence with the way out."""
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(ElbowroomError, match=r"install elbowroom\[mlflow\], or unset it"):
+    with pytest.raises(ElbowroomError, match=r"Install elbowroom\[mlflow\], or unset it"):
         library()
 
 

@@ -235,7 +235,7 @@ def test_an_unwritable_folder_says_so(tmp_path):
     """A place that cannot be written to is a clear error."""
     make_run(tmp_path / "run")
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ElbowroomError, match="cannot make the folder"):
+    with pytest.raises(ElbowroomError, match="cannot create the folder"):
         sample_run(tmp_path / "run", count=2, out=tmp_path / "file" / "here")
 
 

@@ -41,7 +41,7 @@ def test_nothing_happens_unless_asked_for(tmp_path, monkeypatch, mode):
 def test_a_missing_package_is_said(monkeypatch):
     """Asked for and not there: one sentence with the way out."""
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ElbowroomError, match=r"install elbowroom\[wandb\], or unset it"):
+    with pytest.raises(ElbowroomError, match=r"Install elbowroom\[wandb\], or unset it"):
         library()
 
 
