@@ -313,7 +313,20 @@ class Reading:
 def named_component(
     kind: str, given: Any, registry: Registry | None = None, path: str = ""
 ) -> ComponentSpec:
-    """One component from a name, a mapping with ``name`` and options, or an instance."""
+    """Return the spec of one component; ``build()`` makes the component.
+
+    Args:
+        kind: Kind of the component, e.g. "weighting".
+        given: A name, a mapping with ``name`` and options, or an instance.
+        registry: Where names are looked up (default: the installed plugins).
+        path: Name of the value in error messages (default: the kind).
+
+    Raises:
+        ConfigError: The name or an option is unknown, or a value is not allowed.
+
+    Example:
+        ``named_component("weighting", {"name": "sigmoid", "k": 2.0}).build()``
+    """
     reading = Reading(registry or installed())
     return reading.checked(reading.component, kind, given, (path or kind,))
 

@@ -132,7 +132,7 @@ def load_config(
 
 
 def dump_yaml(config: Config) -> str:
-    """The resolved config as YAML."""
+    """Return the resolved config as YAML, which ``load_config`` reads back."""
     return write_yaml(to_plain(config))
 
 

@@ -125,7 +125,13 @@ class Level:
 
 
 def broadcast_over(value: Tensor, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """``value`` [B] or [B, *D] (or one number) shaped to broadcast against ``x`` [B, *D]."""
+    """Return ``value`` shaped to broadcast against ``x`` [B, *D], on its device.
+
+    Args:
+        value: One number, [B], or [B, *D].
+        x: The tensor to broadcast against.
+        dtype: Data type of the result (default: that of ``value``).
+    """
     if value.ndim:
         value = value.reshape(*value.shape, *(1,) * (x.ndim - value.ndim))
     return value.to(device=x.device, dtype=dtype or value.dtype)

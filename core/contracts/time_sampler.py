@@ -32,5 +32,10 @@ class TimeSampler(ABC):
 
 
 def stratified(noise: Noise, label: str = "time") -> Tensor:
-    """(u_0 + i/B) mod 1 over the global batch, [B] float64."""
+    """Return evenly spaced times with one random offset, [B] float64.
+
+    Args:
+        noise: Source of random numbers; sample i of its global batch of B has (u_0 + i/B) mod 1.
+        label: Key of the offset u_0.
+    """
     return (noise.shared_uniform(label) + noise.positions.double() / noise.total) % 1

@@ -62,7 +62,11 @@ class Fall:
 
 @attrs.frozen
 class Certificate:
-    """What can be said of a weighting under a schedule and a process."""
+    """Whether a weighting is a bound under a schedule and a process, and how far it is from one.
+
+    :func:`certify` computes it. ``is_bound`` is the result, ``verdict`` the result in words,
+    ``record()`` plain data.
+    """
 
     monotone: bool  # no fall of w with t was seen
     non_negative: bool
@@ -136,7 +140,20 @@ class Certificate:
 def certify(
     weighting: Weighting, schedule: Schedule, process: Process, steps: int | None = None
 ) -> Certificate:
-    """Look at w where it may fall: over [0, 1], or at the ``steps`` of discrete time."""
+    """Check whether a weighting is a variational bound, by searching for a fall of w.
+
+    Args:
+        weighting: The weighting w.
+        schedule: The schedule that gives w its times.
+        process: The noise process.
+        steps: Number of steps in discrete time, all of which are checked; None: all of [0, 1].
+
+    Returns:
+        The certificate; ``is_bound`` and ``verdict`` are its result.
+
+    Example:
+        ``er.certify(weighting, objective.schedule, objective.process).verdict``
+    """
     weighting = weighting.prepare(schedule, process, steps)
     if steps is None:
         seen = survey(weighting, schedule, process)
