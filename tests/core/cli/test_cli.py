@@ -400,4 +400,4 @@ def test_export_without_a_format_takes_the_only_exporter_or_asks(monkeypatch, tm
         monkeypatch.undo()
         reset_registry()
     assert ran.code == 2
-    assert "--to: name an exporter; there are none" in ran.err
+    assert "--to: missing. Exporters: none" in ran.err
