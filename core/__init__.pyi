@@ -24,7 +24,7 @@ from .contracts.dataset import (
 from .contracts.denoiser import Denoiser as Denoiser
 from .contracts.grid import EvenGrid as EvenGrid, Grid as Grid
 from .contracts.guidance import Guidance as Guidance
-from .contracts.level import Level as Level, broadcast_over as broadcast_over
+from .contracts.level import Level as Level
 from .contracts.normaliser import Normaliser as Normaliser
 from .contracts.observer import RunEvent as RunEvent
 from .contracts.path import Path as Path

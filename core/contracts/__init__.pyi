@@ -6,6 +6,7 @@ from .dataset import (
     join_names as join_names,
 )
 from .denoiser import hidden_weights as hidden_weights
+from .level import broadcast_over as broadcast_over
 from .path import Completion as Completion, Shared as Shared
 from .process import (
     check_examples as check_examples,

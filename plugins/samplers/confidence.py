@@ -19,9 +19,9 @@ from elbowroom import (
     Step,
     SteppingSampler,
     Trajectory,
-    broadcast_over,
     draw_categorical,
 )
+from elbowroom.contracts import broadcast_over
 from torch import Tensor
 
 from .absorbing import NEEDS, Marked, mask_of, unmask_counts
