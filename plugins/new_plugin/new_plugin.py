@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from importlib import resources
-from importlib.metadata import distribution
+from importlib.metadata import distribution, distributions
 from os import PathLike
 from pathlib import Path
 from string import Template
@@ -80,7 +80,7 @@ def plugin_files(name: str, kind: str) -> dict[str, str]:
     return {
         "pyproject.toml": filled(TEMPLATES / "pyproject.toml.in"),
         "README.md": filled(TEMPLATES / "README.md.in"),
-        "LICENSE": elbowroom.read_text("licenses/LICENSE") or "Apache-2.0\n",
+        "LICENSE": _license(),
         ".gitignore": filled(TEMPLATES / "gitignore.in"),
         ".github/workflows/ci.yml": filled(TEMPLATES / "ci.yml.in"),
         f"{package}/__init__.py": filled(TEMPLATES / "init.py.in"),
@@ -94,6 +94,12 @@ def kinds() -> tuple[str, ...]:
     """The kinds that have a template."""
     installed()  # adds the kinds of plugins
     return tuple(kind for kind in KINDS if (_folder_of(kind) / "component.py.in").is_file())
+
+
+def _license() -> str:
+    """The text of elbowroom's licence; a checkout's egg-info, found first, has none."""
+    found = (one.read_text("licenses/LICENSE") for one in distributions(name="elbowroom"))
+    return next(filter(None, found), "Apache-2.0\n")
 
 
 def _folder_of(kind: str) -> Any:

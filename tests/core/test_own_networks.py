@@ -120,7 +120,7 @@ def test_the_weights_of_a_class_depend_on_the_seed_alone(mine):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("Narrow", r"answered in the shape \[2, 8, 8, 1, 16\] where \[2, 8, 8, 1, 17\] is due"),
+        ("Narrow", r"returned shape \[2, 8, 8, 1, 16\], expected \[2, 8, 8, 1, 17\]"),
         ("TwoArguments", r"called as net\(z, log_snr, cond\): z \[B, 8, 8, 1\] int64 below 18"),
     ],
 )

@@ -436,7 +436,7 @@ def test_any_spec_is_parsed_or_a_clear_error(text):
 def test_every_preset_loads_and_says_what_it_is(name):
     """Each preset is a complete, valid config with a description."""
     assert presets()[name].description
-    own_data = name == "text" or name.startswith("images")
+    own_data = name in {"text", "table"} or name.startswith("images")
     config = load_config(name, ["data.path=."] if own_data else ())
     assert load_config(to_plain(config)) == config
 

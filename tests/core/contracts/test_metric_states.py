@@ -21,7 +21,9 @@ class Half(elbowroom.Metric):
 
 def test_a_state_without_a_merge_is_refused_where_the_class_is_made():
     """Not hours later, when the first evaluation on several ranks ends."""
-    with pytest.raises(TypeError, match=r"Half has a state and no merge: define merge\(states\)"):
+    with pytest.raises(
+        TypeError, match=r"Half defines state but not merge\. Define merge\(states\)"
+    ):
 
         class Half(Metric):
             def state(self):
@@ -36,7 +38,7 @@ def test_a_plugin_with_such_a_metric_says_so(tmp_path, monkeypatch):
     (tmp_path / "half_a_metric.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
     half = Component("metric", "half", Owner("dist-half", "1"), "half_a_metric:Half")
-    with pytest.raises(PluginError, match=r"'half' of dist-half 1 .*has a state and no merge"):
+    with pytest.raises(PluginError, match=r"'half' of dist-half 1 .*defines state but not merge"):
         half.load()
 
 

@@ -429,12 +429,12 @@ def evaluated(metric):
     ("said", "words"),
     [
         ("fine", "computed 'fine', not a mapping"),
-        ({"colour": "blue"}, "said 'blue' for colour, not a number"),
-        ({"n": "1.5"}, "said '1.5' for n, not a number"),
-        ({"n": Measurement("much")}, "said 'much' for n, not a number"),
+        ({"colour": "blue"}, "returned 'blue' for colour, not a number"),
+        ({"n": "1.5"}, "returned '1.5' for n, not a number"),
+        ({"n": Measurement("much")}, "returned 'much' for n, not a number"),
         ({"n": Measurement(1.0, "some")}, "n's standard error"),
-        ({"n": torch.zeros(3)}, "said a Tensor for n"),
-        ({1: 2.0}, "which is no text"),
+        ({"n": torch.zeros(3)}, "returned a Tensor for n"),
+        ({1: 2.0}, "which is not a string"),
     ],
 )
 def test_a_metric_that_says_no_numbers_is_told(said, words):

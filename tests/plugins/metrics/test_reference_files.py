@@ -260,7 +260,7 @@ def test_a_run_is_evaluated_against_a_file(run, tmp_path):
     assert ran.json["protocol"]["reference"] == str(tmp_path / "r.npz")
     refused = elbowroom(*words, "--metric", "bpd")
     assert refused.code == 2
-    assert "no metric that was named compares with a file" in refused.err
+    assert "none of the metrics compares with a file" in refused.err
 
 
 def test_a_comparison_passes_the_file_on(tmp_path):

@@ -12,7 +12,7 @@ from elbowroom.plugins.schedules.masking import Linear
 from elbowroom.plugins.weightings.paper import EDM, Sigmoid
 from hypothesis import given, strategies as st
 
-from tests.core.objective.test_paths import TABLE, cost_at, nodes
+from tests.core.objective.test_levels_per_position import TABLE, cost_at, nodes
 from tests.helpers.command import elbowroom
 
 PROCESS, SCHEDULE = Masked().bind(DataSpec((3,), 3)), Linear(eps=1e-4)

@@ -27,6 +27,7 @@ from elbowroom.plugins.samplers.grid import CosineGrid, RhoGrid
 from elbowroom.plugins.samplers.heun import Heun
 from elbowroom.plugins.samplers.multistep import Multistep
 from elbowroom.plugins.samplers.remask import Remask
+from elbowroom.plugins.samplers.repaint import RePaint
 from elbowroom.plugins.samplers.scattered import Scattered
 from elbowroom.plugins.samplers.top_p import TopP
 from elbowroom.plugins.schedules.masking import Cosine, Linear
@@ -48,6 +49,7 @@ EXACT = [
     DDIM(eta=1.0),
     Heun(64, RhoGrid()),
     Multistep(64),
+    RePaint(256),
     DiffusersSampler(64),
 ]
 
