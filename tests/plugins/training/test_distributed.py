@@ -145,7 +145,7 @@ def test_torchrun_asked_to_stop_saves_the_run_which_goes_on(tmp_path, number):
     launched.send_signal(number)
     said, words = launched.communicate(timeout=120)
     assert launched.returncode == 1, words
-    assert "go on with" in said and "SignalException" in words
+    assert "Resume with" in said and "SignalException" in words
     (saved,) = found(run)
     assert 0 < saved.step < 100_000
     again = _torchrun_elbowroom("train", "--resume", run, f"train.steps={saved.step + 2}")
