@@ -20,6 +20,7 @@ from elbowroom import (
     Level,
     Model,
     Noise,
+    Path,
     Process,
     Sampler,
     Schedule,
@@ -36,6 +37,7 @@ class TopP(Sampler):
     """Ancestral steps with values from the nucleus only."""
 
     needs: ClassVar[frozenset[str]] = NEEDS
+    along_paths: ClassVar[bool] = True
 
     p: float = attrs.field(default=0.98, validator=[attrs.validators.gt(0), attrs.validators.le(1)])
     skip: bool = True
@@ -65,8 +67,13 @@ class NucleusModel:
         return self.model.schedule
 
     @property
+    def path(self) -> Path | None:
+        """The model's."""
+        return getattr(self.model, "path", None)
+
+    @property
     def known(self) -> Given | None:
-        """The model's own."""
+        """The model's."""
         return getattr(self.model, "known", None)
 
     def guided(self, guidance: float | Guidance) -> NucleusModel:

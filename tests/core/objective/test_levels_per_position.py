@@ -24,6 +24,7 @@ from elbowroom.plugins.paths.independent import Independent
 from elbowroom.plugins.samplers.ancestral import Ancestral
 from elbowroom.plugins.samplers.ddim import DDIM
 from elbowroom.plugins.samplers.first_hitting import FirstHitting
+from elbowroom.plugins.samplers.top_p import TopP
 from elbowroom.plugins.schedules.gaussian import VPCosine
 from elbowroom.plugins.schedules.masking import Linear
 from elbowroom.plugins.time_samplers.uniform import Stratified
@@ -289,6 +290,7 @@ def test_blocks_of_one_sample_exactly_in_as_many_steps_as_positions():
     model = Exact(PROCESS, SCHEDULE, Blocks(1))
     assert distance(Ancestral(3), model) < 0.035  # 27 cells, 6000 draws: about 0.026 by chance
     assert distance(Ancestral(3, skip=False), model) < 0.035
+    assert distance(TopP(3, p=1.0), model) < 0.035
 
 
 @pytest.mark.parametrize("sampler", [Ancestral(90), DDIM(90)], ids=["ancestral", "ddim"])
